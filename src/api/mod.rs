@@ -1,0 +1,1 @@
+//! All REST routes in one list, one file per resource.

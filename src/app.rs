@@ -1,0 +1,1 @@
+//! Builds every part from the settings, owns all tasks, runs and drains.

@@ -1,0 +1,1 @@
+//! The rules of workspaces, workflows and workflow servers.

@@ -1,0 +1,1 @@
+//! Every setting: flag, variable, default, check.

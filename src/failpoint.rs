@@ -1,0 +1,89 @@
+//! Places where a test can stop the product between two steps. Without the `failpoints` feature a
+//! place costs nothing and cannot be armed.
+//!
+//! A place has a name and a key (a workspace's id, say), so tests that run side by side in one
+//! process stop only themselves.
+
+/// Waits here while a test holds this place with this key.
+#[cfg(not(feature = "failpoints"))]
+#[expect(
+    clippy::unused_async,
+    reason = "the same shape with and without the feature"
+)]
+pub async fn pass(_name: &'static str, _key: &str) {}
+
+#[cfg(feature = "failpoints")]
+pub use armed::{Gate, arm, pass};
+
+#[cfg(feature = "failpoints")]
+mod armed {
+    use std::collections::HashMap;
+    use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+    use tokio::sync::{Semaphore, watch};
+
+    type Gates = Mutex<HashMap<(&'static str, String), Arc<Place>>>;
+
+    static GATES: LazyLock<Gates> = LazyLock::new(Gates::default);
+
+    #[derive(Debug)]
+    struct Place {
+        /// How many came here.
+        arrived: watch::Sender<usize>,
+        /// Closed when the gate opens.
+        open: Semaphore,
+    }
+
+    /// A held place; dropping it lets everyone through.
+    #[derive(Debug)]
+    pub struct Gate {
+        at: (&'static str, String),
+        place: Arc<Place>,
+    }
+
+    /// Holds whoever comes to `name` with `key`, until the gate is dropped.
+    #[must_use]
+    pub fn arm(name: &'static str, key: &str) -> Gate {
+        let place = Arc::new(Place {
+            arrived: watch::Sender::new(0),
+            open: Semaphore::new(0),
+        });
+        let at = (name, key.to_owned());
+        gates().insert(at.clone(), Arc::clone(&place));
+        Gate { at, place }
+    }
+
+    impl Gate {
+        /// Waits until someone stands here.
+        pub async fn reached(&self) {
+            // The sender lives as long as `self`: this cannot fail.
+            let _ = self
+                .place
+                .arrived
+                .subscribe()
+                .wait_for(|arrived| *arrived > 0)
+                .await;
+        }
+    }
+
+    impl Drop for Gate {
+        fn drop(&mut self) {
+            gates().remove(&self.at);
+            self.place.open.close();
+        }
+    }
+
+    /// Waits here while a test holds this place with this key.
+    pub async fn pass(name: &'static str, key: &str) {
+        let place = gates().get(&(name, key.to_owned())).cloned();
+        if let Some(place) = place {
+            place.arrived.send_modify(|arrived| *arrived += 1);
+            // Ends with an error when the gate is dropped, which is how it opens.
+            let _ = place.open.acquire().await;
+        }
+    }
+
+    fn gates() -> std::sync::MutexGuard<'static, HashMap<(&'static str, String), Arc<Place>>> {
+        GATES.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

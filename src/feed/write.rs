@@ -1,0 +1,87 @@
+//! One write: its rows, the changes and revocations that go with them, and the wake-up.
+
+use super::Feed;
+use crate::model::ids::{ServerId, WorkspaceId};
+use crate::model::{Ended, Source, Subject, ToolDiff};
+use crate::store::{Conn, Error, Result, Tx, changes, revocations};
+
+/// A write transaction that ends with a wake-up. Dropped, it never happened.
+#[derive(Debug)]
+pub struct Write {
+    feed: Feed,
+    tx: Tx,
+    /// The locked workspace.
+    workspace: Option<WorkspaceId>,
+    /// Written just before COMMIT, because their counter is the last lock.
+    revocations: Vec<(Subject, Ended)>,
+}
+
+impl<'c> From<&'c mut Write> for Conn<'c> {
+    fn from(write: &'c mut Write) -> Self {
+        Conn::from(&mut write.tx)
+    }
+}
+
+impl Write {
+    pub(super) fn new(feed: Feed, tx: Tx, workspace: Option<WorkspaceId>) -> Self {
+        Self {
+            feed,
+            tx,
+            workspace,
+            revocations: Vec::new(),
+        }
+    }
+
+    /// Writes a change of one server's tools into the workspace's feed, under the next revision.
+    pub async fn record(
+        &mut self,
+        source: Source,
+        server: &ServerId,
+        server_name: &str,
+        diff: &ToolDiff,
+    ) -> Result<()> {
+        let Some(workspace) = &self.workspace else {
+            return Err(Error::Corrupt(
+                "a change needs a locked workspace".to_owned(),
+            ));
+        };
+        let at = self.feed.shared.clock.now();
+        let change = changes::NewChange {
+            workspace,
+            source,
+            server,
+            server_name,
+            diff,
+            at,
+        };
+        changes::append(&mut self.tx, &change).await?;
+        Ok(())
+    }
+
+    /// Takes a right away: the streams of `subject` end, told `reason`, on every replica.
+    pub fn revoke(&mut self, subject: Subject, reason: Ended) {
+        self.revocations.push((subject, reason));
+    }
+
+    /// Makes it so, then wakes whoever follows. Runs in a task of its own, so a dropped request
+    /// cannot part the commit from its wake-up. A COMMIT whose outcome is unknown wakes too.
+    pub async fn commit(self) -> Result<()> {
+        let tasks = self.feed.shared.tasks.clone();
+        tasks
+            .spawn(self.commit_and_wake())
+            .await
+            .unwrap_or_else(|joined| {
+                Err(Error::Corrupt(format!(
+                    "the commit's task ended early: {joined}"
+                )))
+            })
+    }
+
+    async fn commit_and_wake(mut self) -> Result<()> {
+        if !self.revocations.is_empty() {
+            let now = self.feed.shared.clock.now();
+            revocations::append(&mut self.tx, &self.revocations, now).await?;
+        }
+        self.tx.commit().await
+    }
+}

@@ -1,0 +1,45 @@
+//! Toolcast keeps everyone who uses MCP tools up to date.
+//!
+//! It owns a workspace's *workflow servers* (the workspace's own workflows, offered as MCP tools)
+//! and tells browsers the moment a tool list changes.
+//!
+//! ```text
+//! admin UI, REST ──> catalog ──┐ one transaction:                 ┌─> browser  GET /api/mcp/events  (SSE)
+//!                              ├─ new rows + change(revision) ──> feed ─> hub ─┤
+//!                              ┘        │                          └─> pages, `toolcast watch`
+//!                                       └─ wake-up ─> relay ─> other replicas' hubs
+//! ```
+//!
+//! A change is written in the same transaction as the rows it speaks of. The wake-up that follows
+//! carries no truth: it only says "look". Everyone reads the feed from the database, so nothing is
+//! lost when a replica or a browser goes away.
+//!
+//! # Rooms
+//!
+//! A room may use only rooms below it; `tests/it/architecture.rs` holds the sources against the
+//! table.
+//!
+//! | room | may use |
+//! |---|---|
+//! | [`model`], [`server`], [`config`], [`failpoint`] | nothing; everyone may use failpoint |
+//! | [`telemetry`] | config |
+//! | [`seal`], [`store`] | model |
+//! | [`feed`] | model, store |
+//! | [`auth`] | model, store, seal, feed |
+//! | [`catalog`] | model, store, seal, feed, auth |
+//! | [`api`], [`web`] | model, feed, auth, catalog; web also api |
+//! | [`app`], the command line | all |
+
+pub mod api;
+pub mod app;
+pub mod auth;
+pub mod catalog;
+pub mod config;
+pub mod failpoint;
+pub mod feed;
+pub mod model;
+pub mod seal;
+pub mod server;
+pub mod store;
+pub mod telemetry;
+pub mod web;

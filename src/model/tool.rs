@@ -1,0 +1,82 @@
+//! A tool as clients see it, and how two lists differ.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{ChangedTool, Definition};
+
+/// A tool as it stands in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tool {
+    /// Unique on its server.
+    pub name: String,
+    /// What it does, for whoever chooses it.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub input_schema: Value,
+}
+
+/// How one server's list differs from what it was.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ToolDiff {
+    /// Names that came, in order.
+    pub added: Vec<String>,
+    /// Names that went, in order.
+    pub removed: Vec<String>,
+    /// Tools that stayed and differ, in order of name.
+    pub changed: Vec<ChangedTool>,
+    /// Before and after of everything named above.
+    pub definitions: BTreeMap<String, Definition>,
+}
+
+impl ToolDiff {
+    /// Compares two lists; the order of tools does not count. `None` when nothing differs. A
+    /// rename is a removal and an addition.
+    #[must_use]
+    pub fn between(before: &[Tool], after: &[Tool]) -> Option<Self> {
+        let old: BTreeMap<&str, &Tool> = before.iter().map(|t| (t.name.as_str(), t)).collect();
+        let new: BTreeMap<&str, &Tool> = after.iter().map(|t| (t.name.as_str(), t)).collect();
+        let mut diff = Self::default();
+        let names: std::collections::BTreeSet<&str> =
+            old.keys().chain(new.keys()).copied().collect();
+        for name in names {
+            let (was, is) = (old.get(name).copied(), new.get(name).copied());
+            match (was, is) {
+                (Some(was), Some(is)) => match changed(was, is) {
+                    Some(change) => diff.changed.push(change),
+                    None => continue,
+                },
+                (None, _) => diff.added.push(name.to_owned()),
+                (_, None) => diff.removed.push(name.to_owned()),
+            }
+            let definition = Definition {
+                before: was.cloned(),
+                after: is.cloned(),
+            };
+            diff.definitions.insert(name.to_owned(), definition);
+        }
+        (!diff.definitions.is_empty()).then_some(diff)
+    }
+}
+
+/// How one tool differs from what it was; `None` when it does not.
+fn changed(was: &Tool, is: &Tool) -> Option<ChangedTool> {
+    let mut what = Vec::new();
+    if was.description != is.description {
+        what.push("description".to_owned());
+    }
+    if was.input_schema != is.input_schema {
+        what.push("inputSchema".to_owned());
+    }
+    if what.is_empty() {
+        return None;
+    }
+    Some(ChangedTool {
+        name: is.name.clone(),
+        what,
+        breaking: Some(false),
+    })
+}

@@ -1,0 +1,1 @@
+//! The accept loop: sockets, deadlines, two-stage stop. Knows nothing of the product.

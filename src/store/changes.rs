@@ -1,0 +1,130 @@
+//! The feed's rows: a workspace's revision and its changes.
+
+use super::{Conn, JsonText, Result, on};
+use crate::model::ids::{ServerId, WorkspaceId};
+use crate::model::{Change, Revision, Source, Stamp, Timestamp, ToolDiff};
+
+/// Takes the lock that orders a workspace's commits, so commit order is revision order. `false`
+/// when there is no such workspace.
+pub async fn lock_workspace(conn: impl Into<Conn<'_>>, workspace: &WorkspaceId) -> Result<bool> {
+    let conn = conn.into();
+    // SQLite's one writer is the lock already.
+    let sql = conn.dialect(
+        "SELECT id FROM workspace WHERE id = $1 FOR UPDATE",
+        "SELECT id FROM workspace WHERE id = $1",
+    );
+    let found: Option<String> = on!(conn, |c| sqlx::query_scalar(sql)
+        .bind(workspace)
+        .fetch_optional(c)
+        .await)?;
+    Ok(found.is_some())
+}
+
+/// What a change says, before it has its place.
+#[derive(Debug)]
+pub struct NewChange<'a> {
+    /// Whose feed.
+    pub workspace: &'a WorkspaceId,
+    /// The sort of server.
+    pub source: Source,
+    /// The server whose list changed.
+    pub server: &'a ServerId,
+    /// Its name now.
+    pub server_name: &'a str,
+    /// What differs.
+    pub diff: &'a ToolDiff,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Gives a change the next revision and stores it. The workspace row must be locked.
+pub async fn append(conn: impl Into<Conn<'_>>, change: &NewChange<'_>) -> Result<Revision> {
+    let mut conn = conn.into();
+    let revision: Revision = on!(conn.again(), |c| sqlx::query_scalar(
+        "UPDATE workspace SET revision = revision + 1 WHERE id = $1 RETURNING revision"
+    )
+    .bind(change.workspace)
+    .fetch_one(c)
+    .await)?;
+    let definitions = serde_json::to_string(&change.diff.definitions)
+        .map_err(|error| super::Error::Corrupt(error.to_string()))?;
+    let bytes = i64::try_from(definitions.len()).unwrap_or(i64::MAX);
+    on!(conn, |c| sqlx::query(
+        "INSERT INTO tool_change (workspace_id, revision, stamp, source, server_id, server_name, \
+         added, removed, changed, definitions, definitions_bytes, at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+    )
+    .bind(change.workspace)
+    .bind(revision)
+    .bind(Stamp::random())
+    .bind(change.source)
+    .bind(change.server)
+    .bind(change.server_name)
+    .bind(JsonText(&change.diff.added))
+    .bind(JsonText(&change.diff.removed))
+    .bind(JsonText(&change.diff.changed))
+    .bind(definitions)
+    .bind(bytes)
+    .bind(change.at)
+    .execute(c)
+    .await
+    .map(|_| ()))?;
+    Ok(revision)
+}
+
+/// A row as stored.
+#[derive(sqlx::FromRow)]
+struct Row {
+    workspace_id: WorkspaceId,
+    revision: Revision,
+    stamp: Stamp,
+    source: Source,
+    server_id: ServerId,
+    server_name: String,
+    added: JsonText<Vec<String>>,
+    removed: JsonText<Vec<String>>,
+    changed: JsonText<Vec<crate::model::ChangedTool>>,
+    definitions: Option<JsonText<std::collections::BTreeMap<String, crate::model::Definition>>>,
+    at: Timestamp,
+}
+
+impl From<Row> for Change {
+    fn from(row: Row) -> Self {
+        Self {
+            workspace_id: row.workspace_id,
+            revision: row.revision,
+            stamp: row.stamp,
+            source: row.source,
+            server_id: row.server_id,
+            server_name: row.server_name,
+            added: row.added.0,
+            removed: row.removed.0,
+            changed: row.changed.0,
+            definitions: row.definitions.map(|definitions| definitions.0),
+            at: row.at,
+        }
+    }
+}
+
+/// Newest changes first, with definitions, for people to read.
+pub async fn list(
+    conn: impl Into<Conn<'_>>,
+    workspace: &WorkspaceId,
+    server: Option<&ServerId>,
+    before: Option<Revision>,
+    limit: i64,
+) -> Result<Vec<Change>> {
+    let rows: Vec<Row> = on!(conn.into(), |c| sqlx::query_as(
+        "SELECT workspace_id, revision, stamp, source, server_id, server_name, added, removed, \
+         changed, definitions, at FROM tool_change \
+         WHERE workspace_id = $1 AND revision < $2 AND ($3 IS NULL OR server_id = $3) \
+         ORDER BY revision DESC LIMIT $4"
+    )
+    .bind(workspace)
+    .bind(before.unwrap_or(Revision::MAX))
+    .bind(server)
+    .bind(limit)
+    .fetch_all(c)
+    .await)?;
+    Ok(rows.into_iter().map(Change::from).collect())
+}

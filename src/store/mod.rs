@@ -1,0 +1,55 @@
+//! The only place with SQL.
+//!
+//! # Why one enum and one macro
+//!
+//! Both databases take the same SQL text (`$1` works on both), so a query is written once and the
+//! `on!` macro expands it once per backend, where rustc checks it. A trait with two
+//! implementations would hold the same SQL twice and drift; `sqlx::Any` knows neither booleans nor
+//! timestamps. Where dialects truly differ, `Conn::dialect` picks a text.
+//!
+//! # How to add a query
+//!
+//! A function here takes `conn: impl Into<Conn<'_>>` first, so it serves a plain read
+//! ([`Db::read`]) and a transaction ([`Db::begin`]) alike; "not there" is `Ok(None)`, never an
+//! error; and it gets a test on both databases in `tests/it/store.rs`.
+//!
+//! # Order of locks
+//!
+//! Workspace row, then workflows, then servers, each by id, the revocation counter last, just
+//! before COMMIT. No other order, no advisory locks.
+
+mod error;
+mod json;
+mod pool;
+
+pub mod changes;
+pub mod meta;
+pub mod revocations;
+
+pub use error::{Error, Result};
+pub use json::JsonText;
+pub use pool::{Conn, Db, Handle, Options, Tx};
+
+/// Expands `$body` once per backend, with `$c` the connection; the second form also names the
+/// backend, for `QueryBuilder::<DB>`.
+macro_rules! on {
+    ($conn:expr, |$c:ident| $body:expr) => {
+        match $crate::store::Conn::from($conn) {
+            $crate::store::Conn::Postgres($c) => $body,
+            $crate::store::Conn::Sqlite($c) => $body,
+        }
+    };
+    ($conn:expr, |$c:ident, $db:ident| $body:expr) => {
+        match $crate::store::Conn::from($conn) {
+            $crate::store::Conn::Postgres($c) => {
+                type $db = sqlx::Postgres;
+                $body
+            }
+            $crate::store::Conn::Sqlite($c) => {
+                type $db = sqlx::Sqlite;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use on;
