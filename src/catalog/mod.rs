@@ -1,1 +1,6 @@
 //! The rules of workspaces, workflows and workflow servers.
+
+mod text;
+mod tool_name;
+
+pub use tool_name::tool_name;
