@@ -1,5 +1,7 @@
 //! The rules of workspaces, workflows and workflow servers.
 
+mod input;
+mod limits;
 mod text;
 mod tool_name;
 
