@@ -27,7 +27,10 @@ pub mod members;
 pub mod meta;
 pub mod revocations;
 pub mod sessions;
+pub mod tools;
 pub mod users;
+pub mod workflow_servers;
+pub mod workflows;
 
 pub use error::{Error, Result};
 pub use json::JsonText;
