@@ -24,7 +24,9 @@ mod pool;
 
 pub mod changes;
 pub mod meta;
+pub mod retention;
 pub mod revocations;
+pub mod snapshot;
 
 pub use error::{Error, Result};
 pub use json::JsonText;
