@@ -15,6 +15,7 @@ mod beat;
 mod caps;
 mod fold;
 mod frame;
+mod history;
 mod hub;
 mod line;
 mod open;
