@@ -5,6 +5,8 @@
 
 mod error;
 mod extract;
+pub mod health;
+pub mod layers;
 mod reply;
 
 use axum::Router;
