@@ -7,6 +7,8 @@ mod changes;
 mod error;
 mod events;
 mod extract;
+pub mod health;
+pub mod layers;
 mod reply;
 
 use axum::Router;
