@@ -1,8 +1,10 @@
 //! The feed's rows: a workspace's revision and its changes.
 
+use std::collections::BTreeMap;
+
 use super::{Conn, JsonText, Result, on};
 use crate::model::ids::{ServerId, WorkspaceId};
-use crate::model::{Change, Revision, Source, Stamp, Timestamp, ToolDiff};
+use crate::model::{Change, ChangedTool, Definition, Revision, Source, Stamp, Timestamp, ToolDiff};
 
 /// Takes the lock that orders a workspace's commits, so commit order is revision order. `false`
 /// when there is no such workspace.
@@ -18,6 +20,21 @@ pub async fn lock_workspace(conn: impl Into<Conn<'_>>, workspace: &WorkspaceId) 
         .fetch_optional(c)
         .await)?;
     Ok(found.is_some())
+}
+
+/// The newest revision of a workspace and the stamp in its row. `None` when there is no such
+/// workspace.
+pub async fn head(
+    conn: impl Into<Conn<'_>>,
+    workspace: &WorkspaceId,
+) -> Result<Option<(Revision, Option<Stamp>)>> {
+    Ok(on!(conn.into(), |c| sqlx::query_as(
+        "SELECT w.revision, c.stamp FROM workspace w LEFT JOIN tool_change c \
+         ON c.workspace_id = w.id AND c.revision = w.revision WHERE w.id = $1"
+    )
+    .bind(workspace)
+    .fetch_optional(c)
+    .await)?)
 }
 
 /// What a change says, before it has its place.
@@ -83,8 +100,8 @@ struct Row {
     server_name: String,
     added: JsonText<Vec<String>>,
     removed: JsonText<Vec<String>>,
-    changed: JsonText<Vec<crate::model::ChangedTool>>,
-    definitions: Option<JsonText<std::collections::BTreeMap<String, crate::model::Definition>>>,
+    changed: JsonText<Vec<ChangedTool>>,
+    definitions: Option<JsonText<BTreeMap<String, Definition>>>,
     at: Timestamp,
 }
 
@@ -104,6 +121,23 @@ impl From<Row> for Change {
             at: row.at,
         }
     }
+}
+
+/// The definitions stored with one change; `None` when it is gone or no longer keeps them.
+pub async fn definitions(
+    conn: impl Into<Conn<'_>>,
+    workspace: &WorkspaceId,
+    revision: Revision,
+) -> Result<Option<BTreeMap<String, Definition>>> {
+    let found: Option<Option<JsonText<BTreeMap<String, Definition>>>> =
+        on!(conn.into(), |c| sqlx::query_scalar(
+            "SELECT definitions FROM tool_change WHERE workspace_id = $1 AND revision = $2"
+        )
+        .bind(workspace)
+        .bind(revision)
+        .fetch_optional(c)
+        .await)?;
+    Ok(found.flatten().map(|definitions| definitions.0))
 }
 
 /// Newest changes first, with definitions, for people to read.
