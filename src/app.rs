@@ -150,9 +150,13 @@ impl App {
     }
 
     /// Serves until `shutdown`, or until a part dies, which is an error; then drains. Takes at most
-    /// 2 s from there.
+    /// 2 s from there. Dropped before its end, it cuts everything off.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
         let stop = self.crew.stop.clone();
+        let _dropped = (
+            stop.soft.clone().drop_guard(),
+            stop.hard.clone().drop_guard(),
+        );
         let serving = server::serve(
             self.listener,
             self.router,
@@ -241,6 +245,22 @@ fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {
         (None, Some(files)) => files.secret_key(),
         // `Config::secret_key` refuses before.
         (None, None) => bail!("TOOLCAST_SECRET_KEY is not set"),
+    }
+}
+
+fn feed_options(config: &Config, limits: Limits) -> feed::Options {
+    feed::Options {
+        heartbeat: config.heartbeat,
+        caps: Caps {
+            per_user: config.max_streams_per_user,
+            per_workspace: config.max_streams_per_workspace,
+            total: limits.streams,
+        },
+        retention: Retention {
+            age: config.feed_keep,
+            changes: config.feed_keep_changes,
+            definition_bytes: config.feed_keep_definitions,
+        },
     }
 }
 
