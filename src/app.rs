@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use axum::Router;
 use tokio::net::TcpListener;
+use tokio_util::sync::DropGuard;
 use url::Url;
 
 use self::crew::Crew;
@@ -48,6 +49,8 @@ pub struct App {
     feed: Feed,
     db: Db,
     files: Option<Files>,
+    /// Dropped at any point, the app cuts everything off.
+    _ends: [DropGuard; 2],
     /// Keeps a second `serve` off the same file.
     _lock: Option<File>,
 }
@@ -61,6 +64,10 @@ impl App {
         let url = config.public_url(address)?;
         let limits = Limits::raise(config.max_streams);
         let crew = Crew::default();
+        let ends = [
+            crew.stop.soft.clone().drop_guard(),
+            crew.stop.hard.clone().drop_guard(),
+        ];
 
         let files = config
             .is_sqlite()
@@ -76,7 +83,7 @@ impl App {
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
-            feed_options(config, limits),
+            feed_options(config, &limits),
         );
         let admin = config
             .admin_email
@@ -89,6 +96,9 @@ impl App {
         };
         let auth = Auth::new(db.clone(), clock, feed.clone(), auth_options);
 
+        for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
+            crew.run(name, task);
+        }
         let state = AppState {
             auth,
             feed: feed.clone(),
@@ -115,6 +125,7 @@ impl App {
             feed,
             db,
             files,
+            _ends: ends,
             _lock: lock,
         })
     }
@@ -147,13 +158,9 @@ impl App {
     }
 
     /// Serves until `shutdown`, or until a part dies, which is an error; then drains. Takes at most
-    /// 2 s from there. Dropped before its end, it cuts everything off.
+    /// 2 s from there.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
         let stop = self.crew.stop.clone();
-        let _dropped = (
-            stop.soft.clone().drop_guard(),
-            stop.hard.clone().drop_guard(),
-        );
         let serving = server::serve(
             self.listener,
             self.router,
@@ -220,16 +227,7 @@ async fn open_database(config: &Config) -> Result<Db> {
     Ok(db)
 }
 
-fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {
-    match (config.secret_key()?, files) {
-        (Some(key), _) => Ok(key),
-        (None, Some(files)) => files.secret_key(),
-        // `Config::secret_key` refuses before.
-        (None, None) => bail!("TOOLCAST_SECRET_KEY is not set"),
-    }
-}
-
-fn feed_options(config: &Config, limits: Limits) -> feed::Options {
+fn feed_options(config: &Config, limits: &Limits) -> feed::Options {
     feed::Options {
         heartbeat: config.heartbeat,
         caps: Caps {
@@ -242,6 +240,15 @@ fn feed_options(config: &Config, limits: Limits) -> feed::Options {
             changes: config.feed_keep_changes,
             definition_bytes: config.feed_keep_definitions,
         },
+    }
+}
+
+fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {
+    match (config.secret_key()?, files) {
+        (Some(key), _) => Ok(key),
+        (None, Some(files)) => files.secret_key(),
+        // `Config::secret_key` refuses before.
+        (None, None) => bail!("TOOLCAST_SECRET_KEY is not set"),
     }
 }
 

@@ -15,6 +15,7 @@ mod beat;
 mod caps;
 mod fold;
 mod frame;
+mod history;
 mod hub;
 mod line;
 mod open;
@@ -30,14 +31,15 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use futures_util::future::BoxFuture;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::model::ids::WorkspaceId;
 use crate::model::{Clock, EventId, Stamp, Timestamp};
 use crate::store::retention::Retention;
-use crate::store::{Db, Result, changes};
+use crate::store::{Db, Error, Result, changes};
 
 pub use caps::Caps;
 pub use open::Opened;
@@ -73,7 +75,7 @@ struct Shared {
     db: Db,
     clock: Arc<dyn Clock>,
     options: Options,
-    /// Owns the commits that a dropped request must not cut off, and the feed's own tasks.
+    /// Owns the commits that a dropped request must not cut off.
     tasks: TaskTracker,
     /// The stamp of revision 0.
     base_stamp: Stamp,
@@ -82,10 +84,12 @@ struct Shared {
     wheel: beat::Wheel,
     replays: Semaphore,
     folds: Semaphore,
+    /// Has the tick look now.
+    look: Notify,
 }
 
 impl Feed {
-    /// Over one database; `tasks` is waited for at the stop. Streams need [`Feed::start`] first.
+    /// Over one database; `tasks` is waited for at the stop. Streams need [`Feed::tasks`] first.
     #[must_use]
     pub fn new(
         db: Db,
@@ -106,28 +110,44 @@ impl Feed {
             wheel: beat::Wheel::default(),
             replays: Semaphore::new(REPLAYS),
             folds: Semaphore::new(FOLDS),
+            look: Notify::new(),
         };
         Self {
             shared: Arc::new(shared),
         }
     }
 
-    /// Starts reading, ticking, beating and pruning, until `stop`. `rights` says who may follow
-    /// what.
-    pub fn start(&self, rights: Arc<dyn Rights>, stop: &CancellationToken) {
+    /// What the feed lives on, each with its name: reading, ticking, beating and pruning, until
+    /// `stop`. `rights` says who may follow what. Streams can be opened from here on.
+    pub fn tasks(
+        &self,
+        rights: Arc<dyn Rights>,
+        stop: &CancellationToken,
+    ) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
         let shared = &self.shared;
         shared.access.ask(rights);
-        let tasks = &shared.tasks;
+        let heartbeat = shared.options.heartbeat;
+        let mut tasks: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
+            (
+                "tick",
+                Box::pin(tick::run(Arc::clone(shared), stop.clone())),
+            ),
+            (
+                "heartbeats",
+                Box::pin(beat::run(Arc::clone(shared), heartbeat, stop.clone())),
+            ),
+            (
+                "pruner",
+                Box::pin(prune::run(Arc::clone(shared), stop.clone())),
+            ),
+        ];
         for _ in 0..reader::READERS {
-            tasks.spawn(reader::run(Arc::clone(shared), stop.clone()));
+            tasks.push((
+                "reader",
+                Box::pin(reader::run(Arc::clone(shared), stop.clone())),
+            ));
         }
-        tasks.spawn(tick::run(Arc::clone(shared), stop.clone()));
-        tasks.spawn(beat::run(
-            Arc::clone(shared),
-            shared.options.heartbeat,
-            stop.clone(),
-        ));
-        tasks.spawn(prune::run(Arc::clone(shared), stop.clone()));
+        tasks
     }
 
     /// Ends every stream with a hint when to come back, and every one that still comes.
@@ -172,4 +192,11 @@ impl Feed {
             None,
         ))
     }
+}
+
+/// An answer of the database that takes longer than `deadline` is none.
+async fn within<T>(deadline: Duration, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(deadline, answer)
+        .await
+        .unwrap_or_else(|_| Err(Error::late()))
 }
