@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use axum::Router;
 use tokio::net::TcpListener;
+use tokio_util::sync::DropGuard;
 use url::Url;
 
 use self::crew::Crew;
@@ -50,6 +51,8 @@ pub struct App {
     feed: Feed,
     db: Db,
     files: Option<Files>,
+    /// Dropped at any point, the app cuts everything off.
+    _ends: [DropGuard; 2],
     /// Keeps a second `serve` off the same file.
     _lock: Option<File>,
 }
@@ -63,6 +66,10 @@ impl App {
         let url = config.public_url(address)?;
         let limits = Limits::raise(config.max_streams);
         let crew = Crew::default();
+        let ends = [
+            crew.stop.soft.clone().drop_guard(),
+            crew.stop.hard.clone().drop_guard(),
+        ];
 
         let files = config
             .is_sqlite()
@@ -78,7 +85,7 @@ impl App {
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
-            feed_options(config, limits),
+            feed_options(config, &limits),
         );
         let admin = config
             .admin_email
@@ -125,6 +132,7 @@ impl App {
             feed,
             db,
             files,
+            _ends: ends,
             _lock: lock,
         })
     }
@@ -157,13 +165,9 @@ impl App {
     }
 
     /// Serves until `shutdown`, or until a part dies, which is an error; then drains. Takes at most
-    /// 2 s from there. Dropped before its end, it cuts everything off.
+    /// 2 s from there.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
         let stop = self.crew.stop.clone();
-        let _dropped = (
-            stop.soft.clone().drop_guard(),
-            stop.hard.clone().drop_guard(),
-        );
         let serving = server::serve(
             self.listener,
             self.router,
@@ -261,6 +265,15 @@ fn feed_options(config: &Config, limits: Limits) -> feed::Options {
             changes: config.feed_keep_changes,
             definition_bytes: config.feed_keep_definitions,
         },
+    }
+}
+
+fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {
+    match (config.secret_key()?, files) {
+        (Some(key), _) => Ok(key),
+        (None, Some(files)) => files.secret_key(),
+        // `Config::secret_key` refuses before.
+        (None, None) => bail!("TOOLCAST_SECRET_KEY is not set"),
     }
 }
 
