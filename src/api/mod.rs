@@ -6,9 +6,13 @@
 mod error;
 mod extract;
 mod reply;
+mod sign_in;
+mod users;
+mod workspaces;
 
 use axum::Router;
 use axum::extract::FromRef;
+use axum::routing::{delete, get, post, put};
 
 pub use error::{ApiError, ApiResult};
 pub use extract::{
@@ -32,6 +36,30 @@ pub struct AppState {
 /// All routes.
 pub fn router(state: AppState) -> Router {
     Router::new()
+        .route("/api/auth/sign-in", post(sign_in::sign_in))
+        .route("/api/auth/sign-out", post(sign_in::sign_out))
+        .route("/api/auth/session", get(sign_in::session))
+        .route("/api/auth/password", post(sign_in::change_password))
+        .route("/api/users", get(users::list).post(users::create))
+        .route("/api/users/{id}", delete(users::delete))
+        .route(
+            "/api/workspaces",
+            get(workspaces::list).post(workspaces::create),
+        )
+        .route(
+            "/api/workspaces/{workspaceId}",
+            get(workspaces::get)
+                .patch(workspaces::rename)
+                .delete(workspaces::delete),
+        )
+        .route(
+            "/api/workspaces/{workspaceId}/members",
+            get(workspaces::members).post(workspaces::add_member),
+        )
+        .route(
+            "/api/workspaces/{workspaceId}/members/{userId}",
+            put(workspaces::set_permission).delete(workspaces::remove_member),
+        )
         .fallback(async || ApiError::NoRoute)
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(axum::middleware::from_fn(renew_cookie))

@@ -27,7 +27,9 @@ pub mod members;
 pub mod meta;
 pub mod revocations;
 pub mod sessions;
+pub mod sign_in;
 pub mod users;
+pub mod workspaces;
 
 pub use error::{Error, Result};
 pub use json::JsonText;
