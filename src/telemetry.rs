@@ -1,1 +1,36 @@
-//! Logs.
+//! The log: text for people on standard error, or one JSON object a line.
+
+use std::io::{IsTerminal, stderr};
+use std::panic::{PanicHookInfo, set_hook};
+
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::{fmt, registry};
+
+use crate::config::{Config, LogFormat};
+
+/// Starts the process's log. Once a process.
+pub fn start(config: &Config) -> Result<(), TryInitError> {
+    let lines = fmt::layer().with_writer(stderr);
+    let lines = match config.log_format {
+        LogFormat::Text => lines.with_ansi(stderr().is_terminal()).boxed(),
+        // The span carries the request's id.
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .boxed(),
+    };
+    registry()
+        .with(lines.with_filter(config.log.clone()))
+        .try_init()?;
+    set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// As a log line, so that it has the request's id and does not break up a log of JSON.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let message = panic.payload_as_str().unwrap_or("no message");
+    let place = panic.location().map(ToString::to_string);
+    tracing::error!(place, "panicked: {message}");
+}

@@ -3,8 +3,12 @@
 //! A handler extracts, makes one call into the room that knows, and maps the answer. Who may do
 //! what stands in its signature ([`Signed`], [`Access`]).
 
+mod changes;
 mod error;
+mod events;
 mod extract;
+pub mod health;
+pub mod layers;
 mod reply;
 mod sign_in;
 mod users;
@@ -60,6 +64,8 @@ pub fn router(state: AppState) -> Router {
             "/api/workspaces/{workspaceId}/members/{userId}",
             put(workspaces::set_permission).delete(workspaces::remove_member),
         )
+        .route("/api/mcp/changes", get(changes::list))
+        .route("/api/mcp/events", get(events::follow))
         .fallback(async || ApiError::NoRoute)
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(axum::middleware::from_fn(renew_cookie))

@@ -28,7 +28,6 @@ use crate::store::{Db, members};
 
 pub use input::MIN_PASSWORD;
 pub use link::Link;
-pub use rights::Verdict;
 pub use sign_in::SignedIn;
 pub use users::{Role, UserDraft};
 

@@ -1,60 +1,66 @@
-//! Whether those who hold streams still may. The function that admits a stream is the one that
-//! checks it later.
+//! Who may follow what: the check that admits a stream is the one that keeps it open.
 
-use super::{Auth, Result};
+use futures_util::future::BoxFuture;
+
+use super::Auth;
+use crate::feed::{Rights, Verdict};
 use crate::model::{Credential, Ended, Holder, Timestamp};
-use crate::store::members::{self, MAX_HOLDERS, Standing};
-
-/// What the rows say about one holder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// They may follow, at least...
-    Allowed {
-        /// ...until then, unless something is taken away before.
-        until: Timestamp,
-    },
-    /// They may not, or no longer.
-    Ended(Ended),
-}
+use crate::store::rights::{Asked, Found, look};
+use crate::store::{Error, Result};
 
 impl Auth {
-    /// Judges every holder, in the order given, with one statement (for up to 8,000).
+    /// One verdict for each holder, in order, from one query.
     pub async fn check_holders(&self, holders: &[Holder]) -> Result<Vec<Verdict>> {
-        let now = self.shared.clock.now();
-        let mut conn = self.shared.db.read().await?;
-        let mut verdicts = Vec::with_capacity(holders.len());
-        for some in holders.chunks(MAX_HOLDERS) {
-            let asked: Vec<_> = some
-                .iter()
-                .map(|holder| {
-                    let Credential::Session(session) = &holder.credential;
-                    (session, &holder.user, &holder.workspace)
-                })
-                .collect();
-            let mut standings = members::standings(&mut conn, &asked).await?;
-            standings.sort_unstable_by_key(|standing| standing.place);
-            verdicts.extend(standings.iter().map(|standing| judge(standing, now)));
+        let asked: Vec<Asked<'_>> = (0..)
+            .zip(holders)
+            .map(|(n, holder)| {
+                let Credential::Session(session) = &holder.credential;
+                let workspace = holder.workspace.as_str();
+                Asked {
+                    n,
+                    session: session.as_str(),
+                    user: holder.user.as_str(),
+                    // No workspace has the empty id; PostgreSQL refuses some texts that are none.
+                    workspace: if super::is_id(workspace) {
+                        workspace
+                    } else {
+                        ""
+                    },
+                }
+            })
+            .collect();
+        let found = look(&mut self.shared.db.read().await?, &asked).await?;
+        if found.len() != holders.len() {
+            return Err(Error::Corrupt("not one answer for each holder".to_owned()));
         }
-        Ok(verdicts)
+        let now = self.shared.clock.now();
+        Ok(found.iter().map(|found| verdict(found, now)).collect())
     }
 }
 
-fn judge(standing: &Standing, now: Timestamp) -> Verdict {
-    if !standing.has_user {
+impl Rights for Auth {
+    fn check<'a>(&'a self, holders: &'a [Holder]) -> BoxFuture<'a, Result<Vec<Verdict>>> {
+        Box::pin(self.check_holders(holders))
+    }
+}
+
+fn verdict(found: &Found, now: Timestamp) -> Verdict {
+    if !found.has_user {
         return Verdict::Ended(Ended::UserDeleted);
     }
-    let Some(until) = standing.session_ends else {
+    let Some(until) = found.expires_at else {
         return Verdict::Ended(Ended::SignedOut);
     };
     if until <= now {
-        Verdict::Ended(Ended::Expired)
-    } else if !standing.has_workspace {
-        Verdict::Ended(Ended::WorkspaceDeleted)
-    } else if !standing.has_grant {
-        Verdict::Ended(Ended::AccessRemoved)
-    } else {
-        Verdict::Allowed { until }
+        return Verdict::Ended(Ended::Expired);
     }
+    if !found.has_workspace {
+        return Verdict::Ended(Ended::WorkspaceDeleted);
+    }
+    if !found.has_grant {
+        return Verdict::Ended(Ended::AccessRemoved);
+    }
+    Verdict::Allowed { until }
 }
 
 #[cfg(test)]
@@ -62,34 +68,33 @@ mod tests {
     use super::*;
 
     /// Takes one thing away.
-    type Take = fn(&mut Standing);
+    type Take = fn(&mut Found);
 
     #[test]
     fn the_first_thing_missing_is_the_reason() {
         let now = Timestamp::from_millis(1_000);
-        let whole = Standing {
-            place: 0,
+        let until = Timestamp::from_millis(1_001);
+        let mut found = Found {
+            n: 0,
             has_user: true,
-            session_ends: Some(Timestamp::from_millis(1_001)),
+            expires_at: Some(until),
             has_workspace: true,
             has_grant: true,
         };
-        let until = Timestamp::from_millis(1_001);
-        assert_eq!(judge(&whole, now), Verdict::Allowed { until });
+        assert_eq!(verdict(&found, now), Verdict::Allowed { until });
         let cases: [(Take, Ended); 5] = [
-            (|s| s.has_grant = false, Ended::AccessRemoved),
-            (|s| s.has_workspace = false, Ended::WorkspaceDeleted),
+            (|found| found.has_grant = false, Ended::AccessRemoved),
+            (|found| found.has_workspace = false, Ended::WorkspaceDeleted),
             (
-                |s| s.session_ends = Some(Timestamp::from_millis(1_000)),
+                |found| found.expires_at = Some(Timestamp::from_millis(1_000)),
                 Ended::Expired,
             ),
-            (|s| s.session_ends = None, Ended::SignedOut),
-            (|s| s.has_user = false, Ended::UserDeleted),
+            (|found| found.expires_at = None, Ended::SignedOut),
+            (|found| found.has_user = false, Ended::UserDeleted),
         ];
-        let mut standing = whole;
         for (take, reason) in cases {
-            take(&mut standing);
-            assert_eq!(judge(&standing, now), Verdict::Ended(reason));
+            take(&mut found);
+            assert_eq!(verdict(&found, now), Verdict::Ended(reason));
         }
     }
 }

@@ -1,13 +1,8 @@
 //! Grants: who may do what on which workspace.
 
-use sqlx::QueryBuilder;
-
 use super::{Conn, Result, on};
-use crate::model::ids::{SessionId, UserId, WorkspaceId};
+use crate::model::ids::{UserId, WorkspaceId};
 use crate::model::{Permission, Timestamp};
-
-/// How many holders one statement can ask for: four values each, within what both databases bind.
-pub const MAX_HOLDERS: usize = 8_000;
 
 /// Someone with a grant on a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
@@ -139,51 +134,4 @@ pub async fn has_other_admin(
     .bind(user)
     .fetch_one(c)
     .await)?)
-}
-
-/// What there is of a holder's rights.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct Standing {
-    /// Place of the holder in the question.
-    pub place: i64,
-    /// Whether the user is still there.
-    pub has_user: bool,
-    /// When the session ends; `None` when it is gone.
-    pub session_ends: Option<Timestamp>,
-    /// Whether the workspace is still there.
-    pub has_workspace: bool,
-    /// Whether the user has any grant on it.
-    pub has_grant: bool,
-}
-
-/// The standing of many holders in one statement: (session, user, workspace) each. At most
-/// [`MAX_HOLDERS`] of them.
-pub async fn standings(
-    conn: impl Into<Conn<'_>>,
-    holders: &[(&SessionId, &UserId, &WorkspaceId)],
-) -> Result<Vec<Standing>> {
-    if holders.is_empty() {
-        return Ok(Vec::new());
-    }
-    Ok(on!(conn.into(), |c, DB| {
-        let mut query =
-            QueryBuilder::<DB>::new("WITH asked (place, session_id, user_id, workspace_id) AS (");
-        query.push_values((0_i64..).zip(holders), |mut row, (place, holder)| {
-            let (session, user, workspace) = *holder;
-            row.push_bind(place)
-                .push_bind(session)
-                .push_bind(user)
-                .push_bind(workspace);
-        });
-        query.push(
-            ") SELECT a.place, u.id IS NOT NULL AS has_user, s.expires_at AS session_ends, \
-             w.id IS NOT NULL AS has_workspace, m.user_id IS NOT NULL AS has_grant \
-             FROM asked a \
-             LEFT JOIN user_account u ON u.id = a.user_id \
-             LEFT JOIN session s ON s.id = a.session_id AND s.user_id = a.user_id \
-             LEFT JOIN workspace w ON w.id = a.workspace_id \
-             LEFT JOIN membership m ON m.workspace_id = a.workspace_id AND m.user_id = a.user_id",
-        );
-        query.build_query_as().fetch_all(c).await
-    })?)
 }

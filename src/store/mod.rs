@@ -25,9 +25,12 @@ mod pool;
 pub mod changes;
 pub mod members;
 pub mod meta;
+pub mod retention;
 pub mod revocations;
+pub mod rights;
 pub mod sessions;
 pub mod sign_in;
+pub mod snapshot;
 pub mod users;
 pub mod workspaces;
 
