@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use axum::Router;
 use tokio::net::TcpListener;
+use tokio_util::sync::DropGuard;
 use url::Url;
 
 use self::crew::Crew;
@@ -48,6 +49,8 @@ pub struct App {
     feed: Feed,
     db: Db,
     files: Option<Files>,
+    /// Dropped at any point, the app cuts everything off.
+    _ends: [DropGuard; 2],
     /// Keeps a second `serve` off the same file.
     _lock: Option<File>,
 }
@@ -61,6 +64,10 @@ impl App {
         let url = config.public_url(address)?;
         let limits = Limits::raise(config.max_streams);
         let crew = Crew::default();
+        let ends = [
+            crew.stop.soft.clone().drop_guard(),
+            crew.stop.hard.clone().drop_guard(),
+        ];
 
         let files = config
             .is_sqlite()
@@ -118,6 +125,7 @@ impl App {
             feed,
             db,
             files,
+            _ends: ends,
             _lock: lock,
         })
     }
@@ -229,8 +237,8 @@ fn feed_options(config: &Config, limits: &Limits) -> feed::Options {
         },
         retention: Retention {
             age: config.feed_keep,
-            changes: i64::try_from(config.feed_keep_changes).unwrap_or(i64::MAX),
-            definition_bytes: i64::try_from(config.feed_keep_definitions).unwrap_or(i64::MAX),
+            changes: config.feed_keep_changes,
+            definition_bytes: config.feed_keep_definitions,
         },
     }
 }

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::builder::{BoolishValueParser, Resettable};
+use clap::builder::Resettable;
 use clap::{ArgAction, Args, Command, FromArgMatches, ValueEnum};
 use tracing_subscriber::filter::Targets;
 use url::Url;
@@ -114,14 +114,14 @@ pub struct Config {
 
     /// How many changes of a workspace are kept
     #[arg(long, env = "TOOLCAST_FEED_KEEP_CHANGES", value_name = "TOOLCAST_FEED_KEEP_CHANGES",
-        hide_env = true, default_value = "10000", value_parser = values::count)]
-    pub feed_keep_changes: usize,
+        hide_env = true, default_value = "10000", value_parser = values::row_count)]
+    pub feed_keep_changes: i64,
 
     /// How much room a workspace's old tool definitions may take
     #[arg(long, env = "TOOLCAST_FEED_KEEP_DEFINITIONS",
         value_name = "TOOLCAST_FEED_KEEP_DEFINITIONS", hide_env = true,
         default_value = "256MiB", value_parser = values::bytes)]
-    pub feed_keep_definitions: u64,
+    pub feed_keep_definitions: i64,
 
     /// What is logged: a level, or targets with levels, such as info,toolcast=debug
     #[arg(long, env = "TOOLCAST_LOG", value_name = "TOOLCAST_LOG", hide_env = true,
@@ -141,7 +141,7 @@ pub struct Config {
     /// Also speak HTTP/2 without TLS, for a proxy in front
     #[arg(long, env = "TOOLCAST_H2C", value_name = "TOOLCAST_H2C", hide_env = true,
         default_value = "false", default_missing_value = "true", num_args = 0..=1,
-        require_equals = true, action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+        require_equals = true, action = ArgAction::Set, value_parser = values::switch)]
     pub h2c: bool,
 }
 

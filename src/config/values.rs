@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use url::{Position, Url};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -115,6 +115,10 @@ fn web_address(text: &str) -> Option<Url> {
     bare.then_some(url)
 }
 
+pub(super) fn switch(text: &str) -> Result<bool, &'static str> {
+    text.parse().map_err(|_| "expected true or false")
+}
+
 pub(super) fn connections(text: &str) -> Result<u32, &'static str> {
     match text.parse() {
         Ok(number @ 1..=1000) => Ok(number),
@@ -127,6 +131,10 @@ pub(super) fn count(text: &str) -> Result<usize, &'static str> {
         Ok(number @ 1..=1_000_000_000) => Ok(number),
         _ => Err("expected a whole number above 0"),
     }
+}
+
+pub(super) fn row_count(text: &str) -> Result<i64, &'static str> {
+    count(text).map(|count| i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 pub(super) fn heartbeat(text: &str) -> Result<Duration, &'static str> {
@@ -152,9 +160,10 @@ pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
         .ok_or("expected a time above 0 in ms, s, m, h or d, such as 30s or 7d")
 }
 
-pub(super) fn bytes(text: &str) -> Result<u64, &'static str> {
+pub(super) fn bytes(text: &str) -> Result<i64, &'static str> {
     let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
     scaled(text, &units, 1)
+        .and_then(|bytes| i64::try_from(bytes).ok())
         .ok_or("expected a size above 0 in bytes, KiB, MiB or GiB, such as 256MiB")
 }
 
@@ -173,10 +182,14 @@ fn scaled(text: &str, units: &[(&str, u64)], bare: u64) -> Option<u64> {
 }
 
 pub(super) fn log_filter(text: &str) -> Result<Targets, &'static str> {
-    text.parse().map_err(|_| {
+    // A bare word that is no level would be taken for a target, and so for silence.
+    let understood = text
+        .split(',')
+        .all(|part| part.contains('=') || part.parse::<LevelFilter>().is_ok());
+    text.parse().ok().filter(|_| understood).ok_or(
         "expected error, warn, info, debug, trace or off, or targets with levels, such as \
-         info,toolcast=debug"
-    })
+             info,toolcast=debug",
+    )
 }
 
 #[cfg(test)]

@@ -1,1 +1,16 @@
 //! The integration tests: one binary, one file per feature.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a panic is how a test fails"
+)]
+
+#[macro_use]
+#[expect(unreachable_pub, reason = "what other files may use")]
+mod support;
+
+mod health;
+mod layers;
+mod settings;
+mod start_stop;
