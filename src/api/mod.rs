@@ -10,8 +10,12 @@ mod extract;
 pub mod health;
 pub mod layers;
 mod reply;
+mod sample;
 mod sign_in;
+mod tools;
 mod users;
+mod workflow_servers;
+mod workflows;
 mod workspaces;
 
 use axum::Router;
@@ -26,6 +30,7 @@ pub use extract::{
 pub use reply::{REVISION, created, no_content, ok, with_revision};
 
 use crate::auth::Auth;
+use crate::catalog::Catalog;
 use crate::feed::Feed;
 
 /// What handlers are given; each takes the part it needs with `State`.
@@ -33,6 +38,8 @@ use crate::feed::Feed;
 pub struct AppState {
     /// Who is asking, and what each may.
     pub auth: Auth,
+    /// Workflows, workflow servers and tools.
+    pub catalog: Catalog,
     /// Changes, and everyone who follows them.
     pub feed: Feed,
 }
@@ -66,6 +73,37 @@ pub fn router(state: AppState) -> Router {
         )
         .route("/api/mcp/changes", get(changes::list))
         .route("/api/mcp/events", get(events::follow))
+        .route(
+            "/api/mcp/workflow-servers",
+            get(workflow_servers::list).post(workflow_servers::create),
+        )
+        .route(
+            "/api/mcp/workflow-servers/{id}",
+            get(workflow_servers::get)
+                .patch(workflow_servers::edit)
+                .delete(workflow_servers::delete),
+        )
+        .route(
+            "/api/mcp/workflow-servers/{id}/tools",
+            get(tools::list).post(tools::create),
+        )
+        .route(
+            "/api/mcp/workflow-servers/{id}/tools/{toolId}",
+            get(tools::get).patch(tools::edit).delete(tools::delete),
+        )
+        .route("/api/sample/echo", post(sample::echo))
+        .route(
+            "/api/workflows",
+            get(workflows::list).post(workflows::create),
+        )
+        .route(
+            "/api/workflows/{id}",
+            get(workflows::get)
+                .patch(workflows::edit)
+                .delete(workflows::delete),
+        )
+        .route("/api/workflows/{id}/deploy", post(workflows::deploy))
+        .route("/api/workflows/{id}/undeploy", post(workflows::undeploy))
         .fallback(async || ApiError::NoRoute)
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(axum::middleware::from_fn(renew_cookie))

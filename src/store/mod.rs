@@ -31,7 +31,10 @@ pub mod rights;
 pub mod sessions;
 pub mod sign_in;
 pub mod snapshot;
+pub mod tools;
 pub mod users;
+pub mod workflow_servers;
+pub mod workflows;
 pub mod workspaces;
 
 pub use error::{Error, Result};
