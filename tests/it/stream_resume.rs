@@ -112,7 +112,7 @@ both! {
         elsewhere.change(&stage.workspace, "a", 1).await;
         let mut stream = stage.admin.events_after(&stage.workspace, &from).await;
         let b = stream.next_event().await;
-        assert_eq!((b.id, &b.json()["revision"]), (None, &json!(257)));
+        assert_eq!((&b.id, &b.json()["revision"]), (&None, &json!(257)));
     }
 
     /// What is folded says what became of each tool, in the order of the newest changes, and only
