@@ -48,8 +48,6 @@ pub struct App {
     listener: TcpListener,
     address: SocketAddr,
     url: Url,
-    /// Until someone has signed in.
-    sign_in_link: Option<String>,
     router: Router,
     server: server::Options,
     crew: Crew,
@@ -147,7 +145,6 @@ impl App {
             feed,
             db,
             files,
-            sign_in_url,
             _ends: ends,
             _lock: lock,
         })
