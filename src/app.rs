@@ -13,8 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use axum::Router;
 use tokio::net::TcpListener;
-use tokio::time::MissedTickBehavior;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 use url::Url;
 
 use self::crew::Crew;
