@@ -13,8 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use axum::Router;
 use tokio::net::TcpListener;
-use tokio::time::MissedTickBehavior;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 use url::Url;
 
 use self::crew::Crew;
@@ -37,8 +36,6 @@ use crate::store::{self, Db, meta};
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// How long the database may take to close its connections.
 const CLOSING: Duration = Duration::from_millis(250);
-/// Between two times of forgetting sessions and links that ran out.
-const PRUNING: Duration = Duration::from_mins(10);
 /// How long a client may take for a request's head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -48,14 +45,14 @@ pub struct App {
     listener: TcpListener,
     address: SocketAddr,
     url: Url,
-    /// Until someone has signed in.
-    sign_in_link: Option<String>,
     router: Router,
     server: server::Options,
     crew: Crew,
     feed: Feed,
     db: Db,
     files: Option<Files>,
+    /// Where the first admin signs in, until someone has.
+    sign_in_url: Option<String>,
     /// Dropped at any point, the app cuts everything off.
     _ends: [DropGuard; 2],
     /// Keeps a second `serve` off the same file.
@@ -107,15 +104,13 @@ impl App {
         };
         let catalog = Catalog::new(db.clone(), clock, feed.clone(), sealer, catalog_options);
 
-        let sign_in_link = auth
+        let sign_in_url = auth
             .first_start()
-            .await?
+            .await
+            .context("the first admin and workspace cannot be made")?
             .map(|token| auth.sign_in_url(&token));
-
-        crew.run(
-            "sign-ins' pruning",
-            prune_sign_ins(auth.clone(), crew.stop.soft.clone()),
-        );
+        let pruning = auth.clone().keep_pruned(crew.stop.soft.clone());
+        crew.run("sign-in pruner", pruning);
         for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
             crew.run(name, task);
         }
@@ -136,7 +131,6 @@ impl App {
             listener,
             address,
             url,
-            sign_in_link,
             router: layers::around(routes, &origins)?,
             server: server::Options {
                 max_connections: limits.connections,
@@ -147,6 +141,7 @@ impl App {
             feed,
             db,
             files,
+            sign_in_url,
             _ends: ends,
             _lock: lock,
         })
@@ -165,8 +160,8 @@ impl App {
             "Toolcast is at {}",
             self.url.as_str().trim_end_matches('/')
         )];
-        if let Some(link) = &self.sign_in_link {
-            lines.push(format!("  sign in   {link} (once, within 12 hours)"));
+        if let Some(url) = &self.sign_in_url {
+            lines.push(format!("  sign in   {url} (once, within 12 hours)"));
         }
         match &self.files {
             Some(files) => {
@@ -283,17 +278,6 @@ fn feed_options(config: &Config, limits: Limits) -> feed::Options {
             changes: config.feed_keep_changes,
             definition_bytes: config.feed_keep_definitions,
         },
-    }
-}
-
-/// Forgets what ran out, now and then, until `stop`.
-async fn prune_sign_ins(auth: Auth, stop: CancellationToken) {
-    let mut interval = tokio::time::interval(PRUNING);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while stop.run_until_cancelled(interval.tick()).await.is_some() {
-        if let Some(Err(error)) = stop.run_until_cancelled(auth.prune()).await {
-            tracing::warn!(%error, "what ran out of sign-ins stays for now: {error}");
-        }
     }
 }
 
