@@ -13,7 +13,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use axum::Router;
 use tokio::net::TcpListener;
-use tokio_util::sync::DropGuard;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
 use self::crew::Crew;
@@ -36,6 +37,8 @@ use crate::store::{self, Db, meta};
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// How long the database may take to close its connections.
 const CLOSING: Duration = Duration::from_millis(250);
+/// Between two times of forgetting sessions and links that ran out.
+const PRUNING: Duration = Duration::from_mins(10);
 /// How long a client may take for a request's head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -52,7 +55,7 @@ pub struct App {
     db: Db,
     files: Option<Files>,
     /// Where the first admin signs in, until someone has.
-    sign_in_url: Option<String>,
+    sign_in_link: Option<String>,
     /// Dropped at any point, the app cuts everything off.
     _ends: [DropGuard; 2],
     /// Keeps a second `serve` off the same file.
@@ -104,7 +107,7 @@ impl App {
         };
         let catalog = Catalog::new(db.clone(), clock, feed.clone(), sealer, catalog_options);
 
-        let sign_in_url = auth
+        let sign_in_link = auth
             .first_start()
             .await
             .context("the first admin and workspace cannot be made")?
@@ -131,6 +134,7 @@ impl App {
             listener,
             address,
             url,
+            sign_in_link,
             router: layers::around(routes, &origins)?,
             server: server::Options {
                 max_connections: limits.connections,
@@ -141,7 +145,6 @@ impl App {
             feed,
             db,
             files,
-            sign_in_url,
             _ends: ends,
             _lock: lock,
         })
@@ -160,8 +163,8 @@ impl App {
             "Toolcast is at {}",
             self.url.as_str().trim_end_matches('/')
         )];
-        if let Some(url) = &self.sign_in_url {
-            lines.push(format!("  sign in   {url} (once, within 12 hours)"));
+        if let Some(link) = &self.sign_in_link {
+            lines.push(format!("  sign in   {link} (once, within 12 hours)"));
         }
         match &self.files {
             Some(files) => {
@@ -278,6 +281,17 @@ fn feed_options(config: &Config, limits: Limits) -> feed::Options {
             changes: config.feed_keep_changes,
             definition_bytes: config.feed_keep_definitions,
         },
+    }
+}
+
+/// Forgets what ran out, now and then, until `stop`.
+async fn prune_sign_ins(auth: Auth, stop: CancellationToken) {
+    let mut interval = tokio::time::interval(PRUNING);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while stop.run_until_cancelled(interval.tick()).await.is_some() {
+        if let Some(Err(error)) = stop.run_until_cancelled(auth.prune()).await {
+            tracing::warn!(%error, "what ran out of sign-ins stays for now: {error}");
+        }
     }
 }
 

@@ -15,3 +15,6 @@ mod health;
 mod layers;
 mod settings;
 mod start_stop;
+mod stream_live;
+mod stream_open;
+mod stream_resume;
