@@ -5,5 +5,8 @@ mod support;
 
 mod health;
 mod layers;
+mod server_tools;
 mod settings;
 mod start_stop;
+mod workflow_servers;
+mod workflows;

@@ -7,6 +7,7 @@ mod database;
 mod events;
 mod program;
 mod server;
+mod workspace;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
 pub use program::{Program, toolcast};
 pub use server::TestServer;
+pub use workspace::{Workspace, id_of};
 
 /// How long anything may take before a test gives up on it. Never the time a test waits.
 pub const DEADLINE: Duration = Duration::from_secs(20);
