@@ -13,6 +13,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use axum::Router;
 use tokio::net::TcpListener;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
 use self::crew::Crew;
@@ -35,6 +37,8 @@ use crate::store::{self, Db, meta};
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// How long the database may take to close its connections.
 const CLOSING: Duration = Duration::from_millis(250);
+/// Between two times of forgetting sessions and links that ran out.
+const PRUNING: Duration = Duration::from_mins(10);
 /// How long a client may take for a request's head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -50,6 +54,10 @@ pub struct App {
     feed: Feed,
     db: Db,
     files: Option<Files>,
+    /// Where the first admin signs in, until someone has.
+    sign_in_link: Option<String>,
+    /// Dropped at any point, the app cuts everything off.
+    _ends: [DropGuard; 2],
     /// Keeps a second `serve` off the same file.
     _lock: Option<File>,
 }
@@ -63,6 +71,10 @@ impl App {
         let url = config.public_url(address)?;
         let limits = Limits::raise(config.max_streams);
         let crew = Crew::default();
+        let ends = [
+            crew.stop.soft.clone().drop_guard(),
+            crew.stop.hard.clone().drop_guard(),
+        ];
 
         let files = config
             .is_sqlite()
@@ -95,6 +107,13 @@ impl App {
         };
         let catalog = Catalog::new(db.clone(), clock, feed.clone(), sealer, catalog_options);
 
+        let sign_in_link = auth
+            .first_start()
+            .await
+            .context("the first admin and workspace cannot be made")?
+            .map(|token| auth.sign_in_url(&token));
+        let pruning = auth.clone().keep_pruned(crew.stop.soft.clone());
+        crew.run("sign-in pruner", pruning);
         for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
             crew.run(name, task);
         }
@@ -115,6 +134,7 @@ impl App {
             listener,
             address,
             url,
+            sign_in_link,
             router: layers::around(routes, &origins)?,
             server: server::Options {
                 max_connections: limits.connections,
@@ -125,6 +145,7 @@ impl App {
             feed,
             db,
             files,
+            _ends: ends,
             _lock: lock,
         })
     }
@@ -142,6 +163,9 @@ impl App {
             "Toolcast is at {}",
             self.url.as_str().trim_end_matches('/')
         )];
+        if let Some(link) = &self.sign_in_link {
+            lines.push(format!("  sign in   {link} (once, within 12 hours)"));
+        }
         match &self.files {
             Some(files) => {
                 lines.push(format!("  data      {}", files.database.display()));
@@ -157,13 +181,9 @@ impl App {
     }
 
     /// Serves until `shutdown`, or until a part dies, which is an error; then drains. Takes at most
-    /// 2 s from there. Dropped before its end, it cuts everything off.
+    /// 2 s from there.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
         let stop = self.crew.stop.clone();
-        let _dropped = (
-            stop.soft.clone().drop_guard(),
-            stop.hard.clone().drop_guard(),
-        );
         let serving = server::serve(
             self.listener,
             self.router,
@@ -261,6 +281,17 @@ fn feed_options(config: &Config, limits: Limits) -> feed::Options {
             changes: config.feed_keep_changes,
             definition_bytes: config.feed_keep_definitions,
         },
+    }
+}
+
+/// Forgets what ran out, now and then, until `stop`.
+async fn prune_sign_ins(auth: Auth, stop: CancellationToken) {
+    let mut interval = tokio::time::interval(PRUNING);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while stop.run_until_cancelled(interval.tick()).await.is_some() {
+        if let Some(Err(error)) = stop.run_until_cancelled(auth.prune()).await {
+            tracing::warn!(%error, "what ran out of sign-ins stays for now: {error}");
+        }
     }
 }
 

@@ -1,12 +1,23 @@
 //! The integration tests: one binary, one file per feature.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a panic is how a test fails"
+)]
+
 #[macro_use]
+#[expect(unreachable_pub, reason = "what other files may use")]
 mod support;
 
+mod architecture;
 mod health;
 mod layers;
 mod server_tools;
 mod settings;
 mod start_stop;
+mod stream_live;
+mod stream_open;
+mod stream_resume;
 mod workflow_servers;
 mod workflows;

@@ -72,6 +72,13 @@ impl Client {
             .await
     }
 
+    /// The id of the first workspace there is for it: `Default`, for the first admin.
+    pub async fn workspace(&self) -> String {
+        let data = self.get("/api/workspaces").await.data(200);
+        let id = data["workspaces"][0]["id"].as_str();
+        id.expect("a workspace").to_owned()
+    }
+
     /// A request of any method; `path` begins with a slash.
     pub fn call(&self, method: Method, path: &str) -> Call {
         Call(self.http.request(method, format!("{}{path}", self.base)))

@@ -26,12 +26,12 @@ pub enum Backend {
 #[derive(Debug)]
 pub struct TestDatabase {
     url: String,
-    _place: Place,
+    place: Place,
 }
 
 #[derive(Debug)]
 enum Place {
-    Folder(TempDir),
+    Folder { _kept: TempDir },
     Cluster { name: String },
 }
 
@@ -44,7 +44,7 @@ impl Fresh for TestDatabase {
                 let url = format!("sqlite://{}/toolcast.db", folder.path().display());
                 Self {
                     url,
-                    _place: Place::Folder(folder),
+                    place: Place::Folder { _kept: folder },
                 }
             }
             Backend::Postgres => {
@@ -53,7 +53,7 @@ impl Fresh for TestDatabase {
                 admin(format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
                 Self {
                     url: cluster(&name).to_url_lossy().into(),
-                    _place: Place::Cluster { name },
+                    place: Place::Cluster { name },
                 }
             }
         }
@@ -68,8 +68,8 @@ impl TestDatabase {
 
     /// Which one it is.
     pub fn backend(&self) -> Backend {
-        match self._place {
-            Place::Folder(_) => Backend::Sqlite,
+        match self.place {
+            Place::Folder { .. } => Backend::Sqlite,
             Place::Cluster { .. } => Backend::Postgres,
         }
     }

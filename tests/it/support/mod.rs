@@ -7,6 +7,7 @@ mod database;
 mod events;
 mod program;
 mod server;
+mod stage;
 mod workspace;
 
 use std::time::Duration;
@@ -16,7 +17,8 @@ pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
 pub use program::{Program, toolcast};
-pub use server::TestServer;
+pub use server::{ADMIN, TestServer};
+pub use stage::{Elsewhere, Stage, tool};
 pub use workspace::{Workspace, id_of};
 
 /// How long anything may take before a test gives up on it. Never the time a test waits.
