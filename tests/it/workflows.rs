@@ -209,11 +209,11 @@ both! {
     async fn every_server_tells_what_becomes_of_its_workflow(ws: Workspace) {
         let (id, other) = (ws.deployed("Flow").await, ws.deployed("Other").await);
         let path = format!("/api/workflows/{id}");
-        let mut servers = vec![ws.serving("A", &[&id, &other]).await, ws.serving("B", &[&id]).await];
+        let mut servers = [ws.serving("A", &[&id, &other]).await, ws.serving("B", &[&id]).await];
         ws.tool(&servers[1], &json!({"workflowId": other, "toolDescription": "own"})).await;
         ws.news().await;
         // Changes are told in the order of the servers' ids.
-        let mut names = vec!["A", "B"];
+        let mut names = ["A", "B"];
         if servers[0] > servers[1] {
             servers.reverse();
             names.reverse();

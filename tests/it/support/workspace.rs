@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcast::model::ids::{SessionId, UserId, WorkspaceId};
 use toolcast::model::{Clock, Permission};
+use toolcast::seal;
 use toolcast::store::{Db, members, sessions, users, workspaces};
-use toolcast::{model, seal};
 
 use super::{Backend, Client, Fresh, Reply, TestServer};
 
@@ -228,7 +228,7 @@ async fn workspace(
     server: &TestServer,
     db: &Db,
     by: &UserId,
-    grants: &[(&UserId, model::Permission)],
+    grants: &[(&UserId, Permission)],
 ) -> String {
     let now = server.clock.now();
     let id = WorkspaceId::new(now);
