@@ -11,11 +11,15 @@
 mod support;
 
 mod architecture;
+mod crash;
 mod health;
+mod history;
 mod layers;
+mod schema;
 mod server_tools;
 mod settings;
 mod start_stop;
+mod stream_access;
 mod stream_live;
 mod stream_open;
 mod stream_resume;
