@@ -12,12 +12,16 @@ mod support;
 
 mod any_body;
 mod architecture;
+mod crash;
 mod health;
+mod history;
 mod layers;
 mod sample;
+mod schema;
 mod server_tools;
 mod settings;
 mod start_stop;
+mod stream_access;
 mod stream_live;
 mod stream_open;
 mod stream_resume;

@@ -130,8 +130,8 @@ async fn the_first_start_gives_a_link_that_signs_in() {
     let mut links = Vec::new();
     for _ in 0..2 {
         let mut program = Program::serve(&folder, &[]).await;
-        let line = program.next_line().await;
-        let link = line
+        let told = program.next_line().await;
+        let link = told
             .split_whitespace()
             .find(|word| word.contains("/sign-in?token="));
         links.push(link.expect("a link").to_owned());

@@ -12,10 +12,10 @@ mod workspace;
 
 use std::time::Duration;
 
-pub use client::{Client, Reply};
+pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
-pub use events::{EventStream, Frame};
+pub use events::EventStream;
 pub use program::{Program, toolcast};
 pub use server::{ADMIN, TestServer};
 pub use stage::{Elsewhere, Stage, tool};
