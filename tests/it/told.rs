@@ -178,7 +178,7 @@ impl Known {
                 }
             }
             Step::Rename(a, b) => {
-                edit(tool(a), json!({"toolName": format!("Name {}", b % 4)})).await
+                edit(tool(a), json!({"toolName": format!("Name {}", b % 4)})).await;
             }
             Step::DescribeTool(a, b) => edit(tool(a), json!({"toolDescription": words(b)})).await,
             Step::Override(a, b) => {
