@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use toolcast::app::App;
 use toolcast::config::{Config, without_empty_variables};
 use toolcast::model::SystemClock;
-use toolcast::telemetry;
+use toolcast::{telemetry, user};
 
 #[cfg(all(unix, feature = "jemalloc"))]
 #[global_allocator]
@@ -37,6 +37,8 @@ enum Command {
                       also from a file `.env` in the current folder. Flags win."
     )]
     Serve(Box<Config>),
+    /// Make and list users, set passwords; works beside a running service
+    User(user::UserArgs),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +63,7 @@ fn run() -> Result<ExitCode> {
     let code = runtime.block_on(async {
         match line.command {
             Command::Serve(config) => serve(&config).await,
+            Command::User(args) => user::run(args).await.map(|()| ExitCode::SUCCESS),
         }
     });
     // A password may still be hashed for someone who is gone.
