@@ -11,7 +11,12 @@
 mod support;
 
 mod architecture;
+mod first_start;
 mod health;
 mod layers;
+mod people;
 mod settings;
+mod sign_in;
 mod start_stop;
+mod users;
+mod workspaces;

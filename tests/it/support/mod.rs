@@ -15,7 +15,7 @@ pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
 pub use program::{Program, toolcast};
-pub use server::TestServer;
+pub use server::{ADMIN, TestServer};
 
 /// How long anything may take before a test gives up on it. Never the time a test waits.
 pub const DEADLINE: Duration = Duration::from_secs(20);
