@@ -52,7 +52,7 @@ pub struct App {
     db: Db,
     files: Option<Files>,
     /// Where the first admin signs in, until someone has.
-    sign_in_url: Option<String>,
+    sign_in_link: Option<String>,
     /// Dropped at any point, the app cuts everything off.
     _ends: [DropGuard; 2],
     /// Keeps a second `serve` off the same file.
@@ -104,7 +104,7 @@ impl App {
         };
         let catalog = Catalog::new(db.clone(), clock, feed.clone(), sealer, catalog_options);
 
-        let sign_in_url = auth
+        let sign_in_link = auth
             .first_start()
             .await
             .context("the first admin and workspace cannot be made")?
@@ -131,6 +131,7 @@ impl App {
             listener,
             address,
             url,
+            sign_in_link,
             router: layers::around(routes, &origins)?,
             server: server::Options {
                 max_connections: limits.connections,
@@ -141,7 +142,6 @@ impl App {
             feed,
             db,
             files,
-            sign_in_url,
             _ends: ends,
             _lock: lock,
         })
@@ -160,8 +160,8 @@ impl App {
             "Toolcast is at {}",
             self.url.as_str().trim_end_matches('/')
         )];
-        if let Some(url) = &self.sign_in_url {
-            lines.push(format!("  sign in   {url} (once, within 12 hours)"));
+        if let Some(link) = &self.sign_in_link {
+            lines.push(format!("  sign in   {link} (once, within 12 hours)"));
         }
         match &self.files {
             Some(files) => {

@@ -43,4 +43,5 @@ pub mod server;
 pub mod store;
 pub mod telemetry;
 pub mod user;
+pub mod watch;
 pub mod web;
