@@ -10,6 +10,7 @@
 #[expect(unreachable_pub, reason = "what other files may use")]
 mod support;
 
+mod access;
 mod architecture;
 mod first_start;
 mod health;
