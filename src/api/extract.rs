@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use axum::RequestExt;
-use axum::extract::rejection::QueryRejection;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{ConnectInfo, FromRef, FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -207,25 +207,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Client {
     }
 }
 
-/// Path parameters; what is not text (for a database, NUL is none) is a route we do not have.
-#[derive(Debug, Clone)]
+/// Path parameters; what is not text is a route we do not have.
+#[derive(Debug, Clone, FromRequestParts)]
+#[from_request(via(axum::extract::Path), rejection(ApiError))]
 pub struct Path<T>(pub T);
 
-impl<T, S> FromRequestParts<S> for Path<T>
-where
-    T: DeserializeOwned + Send,
-    S: Send + Sync,
-{
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        if parts.uri.path().contains("%00") {
-            return Err(ApiError::NoRoute);
-        }
-        let params = axum::extract::Path::from_request_parts(parts, state).await;
-        params
-            .map(|axum::extract::Path(params)| Self(params))
-            .map_err(|_| ApiError::NoRoute)
+impl From<PathRejection> for ApiError {
+    fn from(_: PathRejection) -> Self {
+        Self::NoRoute
     }
 }
 

@@ -12,14 +12,18 @@ mod support;
 
 mod access;
 mod architecture;
+mod crash;
 mod first_start;
 mod health;
+mod history;
 mod layers;
 mod people;
+mod schema;
 mod server_tools;
 mod settings;
 mod sign_in;
 mod start_stop;
+mod stream_access;
 mod stream_live;
 mod stream_open;
 mod stream_resume;

@@ -159,7 +159,7 @@ both! {
         bob.get(&members).await.refused(403, FOREIGN);
         ada.delete(&bobs).await.refused(404, "Member not found");
         put("read").await.refused(404, "Member not found");
-        ada.delete(&format!("{members}/%00")).await.refused(404, "Not found");
+        ada.delete(&format!("{members}/%00")).await.refused(404, "Member not found");
     }
 
     async fn the_last_admin_stays(server: TestServer) {
