@@ -12,7 +12,7 @@ macro_rules! id {
         #[$doc]
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, sqlx::Type)]
         #[sqlx(transparent)]
-        #[serde(transparent)]
+        #[serde(from = "String")]
         pub struct $name(String);
 
         impl $name {

@@ -10,21 +10,27 @@
 #[expect(unreachable_pub, reason = "what other files may use")]
 mod support;
 
+mod access;
 mod any_body;
 mod architecture;
 mod crash;
+mod first_start;
 mod health;
 mod history;
 mod layers;
+mod people;
 mod sample;
 mod schema;
 mod server_tools;
 mod settings;
+mod sign_in;
 mod start_stop;
 mod stream_access;
 mod stream_live;
 mod stream_open;
 mod stream_resume;
 mod told;
+mod users;
 mod workflow_servers;
 mod workflows;
+mod workspaces;
