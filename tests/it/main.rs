@@ -18,3 +18,4 @@ mod start_stop;
 mod stream_live;
 mod stream_open;
 mod stream_resume;
+mod watch;
