@@ -13,8 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use axum::Router;
 use tokio::net::TcpListener;
-use tokio::time::MissedTickBehavior;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 use url::Url;
 
 use self::crew::Crew;
@@ -37,8 +36,6 @@ use crate::store::{self, Db, meta};
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// How long the database may take to close its connections.
 const CLOSING: Duration = Duration::from_millis(250);
-/// Between two times of forgetting sessions and links that ran out.
-const PRUNING: Duration = Duration::from_mins(10);
 /// How long a client may take for a request's head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -154,6 +151,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// A handle on the feed it serves.
+    #[must_use]
+    pub fn feed(&self) -> &Feed {
+        &self.feed
     }
 
     /// What to tell whoever started it: where it is, where its files lie, how to stop it.
@@ -289,17 +292,6 @@ fn feed_options(config: &Config, limits: Limits) -> feed::Options {
             changes: config.feed_keep_changes,
             definition_bytes: config.feed_keep_definitions,
         },
-    }
-}
-
-/// Forgets what ran out, now and then, until `stop`.
-async fn prune_sign_ins(auth: Auth, stop: CancellationToken) {
-    let mut interval = tokio::time::interval(PRUNING);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while stop.run_until_cancelled(interval.tick()).await.is_some() {
-        if let Some(Err(error)) = stop.run_until_cancelled(auth.prune()).await {
-            tracing::warn!(%error, "what ran out of sign-ins stays for now: {error}");
-        }
     }
 }
 

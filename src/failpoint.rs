@@ -18,6 +18,7 @@ pub use armed::{Gate, arm, pass};
 #[cfg(feature = "failpoints")]
 mod armed {
     use std::collections::HashMap;
+    use std::ffi::OsString;
     use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
     use tokio::sync::{Semaphore, watch};
@@ -73,8 +74,15 @@ mod armed {
         }
     }
 
+    /// Names a place where the whole process ends at once, as by a power cut.
+    static ABORT_AT: LazyLock<Option<OsString>> =
+        LazyLock::new(|| std::env::var_os("TOOLCAST_FAILPOINT_ABORT"));
+
     /// Waits here while a test holds this place with this key.
     pub async fn pass(name: &'static str, key: &str) {
+        if ABORT_AT.as_ref().is_some_and(|at| at == name) && !key.is_empty() {
+            std::process::abort();
+        }
         let place = gates().get(&(name, key.to_owned())).cloned();
         if let Some(place) = place {
             place.arrived.send_modify(|arrived| *arrived += 1);

@@ -11,11 +11,18 @@
 mod support;
 
 mod architecture;
+mod crash;
 mod health;
+mod history;
 mod layers;
+mod schema;
+mod server_tools;
 mod settings;
 mod start_stop;
+mod stream_access;
 mod stream_live;
 mod stream_open;
 mod stream_resume;
 mod watch;
+mod workflow_servers;
+mod workflows;

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio_util::task::TaskTracker;
 use toolcast::failpoint;
 
-use crate::support::{Backend, DEADLINE, Elsewhere, EventStream, Stage, TestServer};
+use crate::support::{Backend, Call, DEADLINE, Elsewhere, EventStream, Stage, TestServer};
 
 /// What lost wake-ups may cost (promise 8).
 const SOON: Duration = Duration::from_secs(2);
@@ -26,42 +26,25 @@ both! {
     /// each once, in order.
     async fn fifty_writers(server: TestServer) {
         const WRITERS: usize = 50;
-        const EACH: usize = 4;
+        const RENAMES: usize = 3;
         let stage = Stage::set(&server).await;
         let mut stream = stage.admin.events(&stage.workspace).await;
         let writers = TaskTracker::new();
-        let path = format!("/api/mcp/workflow-servers?workspaceId={}", stage.workspace);
         let writing: Vec<_> = (0..WRITERS)
-            .map(|writer| {
-                let (admin, path, workflow) =
-                    (stage.admin.clone(), path.clone(), stage.workflow.clone());
-                writers.spawn(async move {
-                    for n in 0..EACH {
-                        let body = json!({"name": format!("{writer}-{n}"), "workflowIds": [workflow]});
-                        loop {
-                            let reply = admin.post(&path).json(&body).await;
-                            // Busy is an answer, too: nothing was written.
-                            if reply.status != 409 {
-                                reply.data(201);
-                                break;
-                            }
-                        }
-                    }
-                })
-            })
+            .map(|writer| writers.spawn(one_writer(stage.clone(), writer, RENAMES)))
             .collect();
-        let mut names = vec![];
-        for revision in 2..=(WRITERS * EACH + 1) {
+        let mut told = vec![];
+        for revision in 2..=(WRITERS * (1 + RENAMES) + 1) {
             let data = stream.next_event().await.json();
             assert_eq!(data["revision"], revision);
-            names.push(data["serverName"].as_str().unwrap().to_owned());
+            told.push(format!("{} {}", data["serverName"], data["added"]));
         }
         for writer in writing {
             writer.await.unwrap();
         }
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), WRITERS * EACH);
+        told.sort();
+        told.dedup();
+        assert_eq!(told.len(), WRITERS * (1 + RENAMES));
     }
 
     /// When the event is here, a read already gives the new list (promise 1).
@@ -149,6 +132,39 @@ both! {
             browser.follow(&server, &stage, cut, usize::MAX).await;
             browser.follow(&server, &stage, usize::MAX, 3 - browser.seen.len()).await;
             assert_eq!(browser.seen, [2, 3, 4], "cut after {cut} bytes");
+        }
+    }
+}
+
+/// Makes a server and renames its tool again and again. Busy is an answer, too: nothing was
+/// written.
+async fn one_writer(stage: Stage, writer: usize, renames: usize) {
+    let path = format!("/api/mcp/workflow-servers?workspaceId={}", stage.workspace);
+    let body = json!({"name": format!("Writer {writer}"), "workflowIds": [stage.workflow]});
+    let made = until_done(201, || stage.admin.post(&path).json(&body)).await;
+    let server = made["server"]["id"].as_str().unwrap().to_owned();
+    let path = format!(
+        "/api/mcp/workflow-servers/{server}?workspaceId={}",
+        stage.workspace
+    );
+    let read = stage.admin.get(&path).await.data(200);
+    let tool = read["tools"][0]["id"].as_str().unwrap().to_owned();
+    let own = Stage {
+        server,
+        tool,
+        ..stage
+    };
+    for n in 0..renames {
+        let body = json!({"toolName": format!("renamed_{n}")});
+        until_done(200, || own.admin.patch(&own.tool_path()).json(&body)).await;
+    }
+}
+
+async fn until_done(status: u16, call: impl Fn() -> Call) -> Value {
+    loop {
+        let reply = call().await;
+        if reply.status != 409 {
+            return reply.data(status);
         }
     }
 }

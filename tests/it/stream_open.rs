@@ -82,12 +82,13 @@ both! {
     async fn names_stay_inside_one_event(server: TestServer) {
         let stage = Stage::set(&server).await;
         let mut stream = stage.admin.events(&stage.workspace).await;
-        for name in ["a\rb", "a\nb", "a\r\n\r\nb", "a\u{2028}b", "data: x\n\nevent: y"] {
+        let names = ["a\rb", "a\nb", "a\r\n\r\nb", "a\u{2028}b", "data: x\n\nevent: y"];
+        for (n, name) in names.into_iter().enumerate() {
             let path = format!(
                 "/api/mcp/workflow-servers/{}?workspaceId={}", stage.server, stage.workspace
             );
             stage.admin.patch(&path).json(&json!({"name": name})).await.data(200);
-            let tool = format!("t{}", name.len());
+            let tool = format!("t{n}");
             stage.rename(&tool).await.data(200);
             let event = stream.next_event().await;
             assert_eq!(event.event.as_deref(), Some("tools_changed"));

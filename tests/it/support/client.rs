@@ -40,6 +40,13 @@ impl Client {
         }
     }
 
+    /// Someone who has this cookie already.
+    pub fn holding(base: &str, cookie: &str) -> Self {
+        let client = Self::new(base);
+        client.jar.add_cookie_str(cookie, &base.parse().unwrap());
+        client
+    }
+
     /// The same person at another address of the service (after a restart, at another replica).
     pub fn at(&self, base: &str) -> Self {
         let other = Self::new(base);
