@@ -10,11 +10,13 @@
 #[expect(unreachable_pub, reason = "what other files may use")]
 mod support;
 
+mod any_body;
 mod architecture;
 mod crash;
 mod health;
 mod history;
 mod layers;
+mod sample;
 mod schema;
 mod server_tools;
 mod settings;
@@ -23,6 +25,7 @@ mod stream_access;
 mod stream_live;
 mod stream_open;
 mod stream_resume;
+mod told;
 mod watch;
 mod workflow_servers;
 mod workflows;
