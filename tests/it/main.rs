@@ -31,6 +31,7 @@ mod stream_open;
 mod stream_resume;
 mod told;
 mod users;
+mod watch;
 mod workflow_servers;
 mod workflows;
 mod workspaces;
