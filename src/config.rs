@@ -1,1 +1,410 @@
-//! Every setting: flag, variable, default, check.
+//! Every setting: its flag, variable, default and check, in one definition.
+//!
+//! A value is shown in a message only when it is no secret: addresses of databases, keys and
+//! passwords are [`Secret`]s and are judged after parsing, in [`Config::check`], by messages that
+//! name the variable and what was expected.
+
+mod values;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::builder::{BoolishValueParser, Resettable};
+use clap::{ArgAction, Args, Command, FromArgMatches, ValueEnum};
+use tracing_subscriber::filter::Targets;
+use url::Url;
+
+pub use values::{Secret, SecretKey};
+
+/// What `toolcast serve` needs to know. Each flag can be set by the variable named beside it.
+#[derive(Debug, Clone, Args)]
+pub struct Config {
+    /// Address and port to listen on
+    #[arg(long, env = "TOOLCAST_LISTEN", value_name = "TOOLCAST_LISTEN", hide_env = true,
+        default_value = "127.0.0.1:8080", value_parser = values::address)]
+    pub listen: SocketAddr,
+
+    /// Where browsers reach this service [default: `http://` and the listen address]
+    #[arg(long, env = "TOOLCAST_PUBLIC_URL", value_name = "TOOLCAST_PUBLIC_URL", hide_env = true,
+        value_parser = values::public_url)]
+    pub public_url: Option<Url>,
+
+    /// `sqlite://FILE` or `postgres://USER:PASSWORD@HOST/DATABASE`
+    #[arg(
+        long,
+        env = "DATABASE_URL",
+        value_name = "DATABASE_URL",
+        hide_env = true,
+        default_value = "sqlite://toolcast.db"
+    )]
+    pub database_url: Secret,
+
+    /// Database connections for requests
+    #[arg(long, env = "TOOLCAST_DATABASE_CONNECTIONS", value_name = "TOOLCAST_DATABASE_CONNECTIONS",
+        hide_env = true, default_value = "16", value_parser = values::connections)]
+    pub database_connections: u32,
+
+    /// Seals stored secrets: 32 bytes in base64 [default with SQLite: a file beside the database]
+    #[arg(
+        long,
+        env = "TOOLCAST_SECRET_KEY",
+        value_name = "TOOLCAST_SECRET_KEY",
+        hide_env = true
+    )]
+    pub secret_key: Option<Secret>,
+
+    /// The key before the last rotation: still opens what it sealed
+    #[arg(
+        long,
+        env = "TOOLCAST_SECRET_KEY_PREVIOUS",
+        value_name = "TOOLCAST_SECRET_KEY_PREVIOUS",
+        hide_env = true
+    )]
+    pub secret_key_previous: Option<Secret>,
+
+    /// Other origins whose pages may use the API with the user's cookie, separated by commas
+    #[arg(long, env = "TOOLCAST_ALLOWED_ORIGINS", value_name = "TOOLCAST_ALLOWED_ORIGINS",
+        hide_env = true, value_delimiter = ',', value_parser = values::origin)]
+    pub allowed_origins: Vec<String>,
+
+    /// E-mail of the first instance admin; goes with the password; ignored once there are users
+    #[arg(
+        long,
+        env = "TOOLCAST_ADMIN_EMAIL",
+        value_name = "TOOLCAST_ADMIN_EMAIL",
+        hide_env = true
+    )]
+    pub admin_email: Option<String>,
+
+    /// Password of the first instance admin
+    #[arg(
+        long,
+        env = "TOOLCAST_ADMIN_PASSWORD",
+        value_name = "TOOLCAST_ADMIN_PASSWORD",
+        hide_env = true
+    )]
+    pub admin_password: Option<Secret>,
+
+    /// Time between two heartbeats of an event stream
+    #[arg(long, env = "TOOLCAST_HEARTBEAT", value_name = "TOOLCAST_HEARTBEAT", hide_env = true,
+        default_value = "30s", value_parser = values::heartbeat)]
+    pub heartbeat: Duration,
+
+    /// Event streams of one user in one workspace
+    #[arg(long, env = "TOOLCAST_MAX_STREAMS_PER_USER", value_name = "TOOLCAST_MAX_STREAMS_PER_USER",
+        hide_env = true, default_value = "100", value_parser = values::count)]
+    pub max_streams_per_user: usize,
+
+    /// Event streams of one workspace
+    #[arg(long, env = "TOOLCAST_MAX_STREAMS_PER_WORKSPACE",
+        value_name = "TOOLCAST_MAX_STREAMS_PER_WORKSPACE", hide_env = true,
+        default_value = "1000", value_parser = values::count)]
+    pub max_streams_per_workspace: usize,
+
+    /// Event streams of this process [default: the hard limit of open files less 512]
+    #[arg(long, env = "TOOLCAST_MAX_STREAMS", value_name = "TOOLCAST_MAX_STREAMS", hide_env = true,
+        value_parser = values::count)]
+    pub max_streams: Option<usize>,
+
+    /// How long changes are kept
+    #[arg(long, env = "TOOLCAST_FEED_KEEP", value_name = "TOOLCAST_FEED_KEEP", hide_env = true,
+        default_value = "7d", value_parser = values::duration)]
+    pub feed_keep: Duration,
+
+    /// How many changes of a workspace are kept
+    #[arg(long, env = "TOOLCAST_FEED_KEEP_CHANGES", value_name = "TOOLCAST_FEED_KEEP_CHANGES",
+        hide_env = true, default_value = "10000", value_parser = values::count)]
+    pub feed_keep_changes: usize,
+
+    /// How much room a workspace's old tool definitions may take
+    #[arg(long, env = "TOOLCAST_FEED_KEEP_DEFINITIONS",
+        value_name = "TOOLCAST_FEED_KEEP_DEFINITIONS", hide_env = true,
+        default_value = "256MiB", value_parser = values::bytes)]
+    pub feed_keep_definitions: u64,
+
+    /// What is logged: a level, or targets with levels, such as info,toolcast=debug
+    #[arg(long, env = "TOOLCAST_LOG", value_name = "TOOLCAST_LOG", hide_env = true,
+        default_value = "info", value_parser = values::log_filter)]
+    pub log: Targets,
+
+    /// How the log is written
+    #[arg(
+        long,
+        env = "TOOLCAST_LOG_FORMAT",
+        value_name = "TOOLCAST_LOG_FORMAT",
+        hide_env = true,
+        default_value = "text"
+    )]
+    pub log_format: LogFormat,
+
+    /// Also speak HTTP/2 without TLS, for a proxy in front
+    #[arg(long, env = "TOOLCAST_H2C", value_name = "TOOLCAST_H2C", hide_env = true,
+        default_value = "false", default_missing_value = "true", num_args = 0..=1,
+        require_equals = true, action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    pub h2c: bool,
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// A setting that is wrong, in words for whoever starts the service.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{variable}: {expected}")]
+pub struct Problem {
+    variable: &'static str,
+    expected: &'static str,
+}
+
+const HOW_TO_MAKE_A_KEY: &str = "expected 32 bytes in base64; `openssl rand -base64 32` makes such a \
+     key (keep it: what it sealed opens with nothing else)";
+
+impl Config {
+    /// From flags alone, whatever the environment holds.
+    pub fn from_flags<I, T>(flags: I) -> Result<Self, clap::Error>
+    where
+        I: IntoIterator<Item = T>,
+        T: Into<OsString> + Clone,
+    {
+        let command = Self::augment_args(Command::new("toolcast").no_binary_name(true));
+        let command = command.mut_args(|arg| arg.env(Resettable::Reset));
+        Self::from_arg_matches(&command.try_get_matches_from(flags)?)
+    }
+
+    /// What no single value can be judged by, and the secrets.
+    pub fn check(&self) -> Result<(), Problem> {
+        if !self.is_sqlite() && !values::is_postgres(self.database_url.reveal()) {
+            return Err(Problem {
+                variable: "DATABASE_URL",
+                expected: "expected sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE",
+            });
+        }
+        if self.database_url.reveal().contains(":memory:") {
+            return Err(Problem {
+                variable: "DATABASE_URL",
+                expected: "expected a file: changes must outlive a restart",
+            });
+        }
+        self.secret_key()?;
+        self.secret_key_previous()?;
+        match (&self.admin_email, &self.admin_password) {
+            (Some(_), None) => Err(Problem {
+                variable: "TOOLCAST_ADMIN_PASSWORD",
+                expected: "expected together with TOOLCAST_ADMIN_EMAIL: set both or neither",
+            }),
+            (None, Some(_)) => Err(Problem {
+                variable: "TOOLCAST_ADMIN_EMAIL",
+                expected: "expected together with TOOLCAST_ADMIN_PASSWORD: set both or neither",
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the database is a file.
+    #[must_use]
+    pub fn is_sqlite(&self) -> bool {
+        self.database_url.reveal().starts_with("sqlite:")
+    }
+
+    /// The key that seals. `None` with SQLite means the one beside the database.
+    pub fn secret_key(&self) -> Result<Option<SecretKey>, Problem> {
+        match &self.secret_key {
+            None if self.is_sqlite() => Ok(None),
+            None => Err(Problem {
+                variable: "TOOLCAST_SECRET_KEY",
+                expected: HOW_TO_MAKE_A_KEY,
+            }),
+            Some(text) => read_key("TOOLCAST_SECRET_KEY", text).map(Some),
+        }
+    }
+
+    /// The key before the last rotation.
+    pub fn secret_key_previous(&self) -> Result<Option<SecretKey>, Problem> {
+        self.secret_key_previous
+            .as_ref()
+            .map(|text| read_key("TOOLCAST_SECRET_KEY_PREVIOUS", text))
+            .transpose()
+    }
+
+    /// Where browsers reach the service that listens on `address`, without a trailing slash.
+    #[must_use]
+    pub fn public_url(&self, address: SocketAddr) -> String {
+        if let Some(url) = &self.public_url {
+            return url.as_str().trim_end_matches('/').to_owned();
+        }
+        if address.ip().is_unspecified() {
+            return format!("http://localhost:{}", address.port());
+        }
+        format!("http://{address}")
+    }
+}
+
+fn read_key(variable: &'static str, text: &Secret) -> Result<SecretKey, Problem> {
+    SecretKey::from_base64(text.reveal()).ok_or(Problem {
+        variable,
+        expected: HOW_TO_MAKE_A_KEY,
+    })
+}
+
+/// Takes variables that are set to nothing as not set, as compose files leave them.
+#[must_use]
+pub fn without_empty_variables(command: Command) -> Command {
+    command
+        .mut_args(|arg| {
+            let empty = arg
+                .get_env()
+                .and_then(std::env::var_os)
+                .is_some_and(|value| value.is_empty());
+            if empty {
+                arg.env(Resettable::Reset)
+            } else {
+                arg
+            }
+        })
+        .mut_subcommands(without_empty_variables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(flags: &[&str]) -> String {
+        Config::from_flags(flags).unwrap_err().to_string()
+    }
+
+    fn problem(flags: &[&str]) -> String {
+        Config::from_flags(flags)
+            .unwrap()
+            .check()
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_design() {
+        let config = Config::from_flags::<_, &str>([]).unwrap();
+        config.check().unwrap();
+        assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+        assert_eq!(config.public_url(config.listen), "http://127.0.0.1:8080");
+        assert_eq!(config.database_url.reveal(), "sqlite://toolcast.db");
+        assert_eq!(config.heartbeat, Duration::from_secs(30));
+        assert_eq!(config.max_streams_per_user, 100);
+        assert_eq!(config.max_streams_per_workspace, 1000);
+        assert_eq!(config.max_streams, None);
+        assert_eq!(config.feed_keep, Duration::from_hours(7 * 24));
+        assert_eq!(config.feed_keep_changes, 10_000);
+        assert_eq!(config.feed_keep_definitions, 256 * 1024 * 1024);
+        assert!(!config.h2c && config.allowed_origins.is_empty());
+    }
+
+    #[test]
+    fn a_wrong_value_names_its_variable_and_what_was_expected() {
+        for (flags, variable, expected) in [
+            (["--listen", "8080"], "TOOLCAST_LISTEN", "127.0.0.1:8080"),
+            (["--public-url", "ftp://x"], "TOOLCAST_PUBLIC_URL", "http"),
+            (
+                ["--public-url", "https://x/sub"],
+                "TOOLCAST_PUBLIC_URL",
+                "no path",
+            ),
+            (
+                ["--database-connections", "0"],
+                "TOOLCAST_DATABASE_CONNECTIONS",
+                "1 to 1000",
+            ),
+            (
+                ["--allowed-origins", "*"],
+                "TOOLCAST_ALLOWED_ORIGINS",
+                "https://",
+            ),
+            (
+                ["--allowed-origins", "https://a.example/"],
+                "TOOLCAST_ALLOWED_ORIGINS",
+                "no path",
+            ),
+            (["--heartbeat", "soon"], "TOOLCAST_HEARTBEAT", "30s"),
+            (["--heartbeat", "2h"], "TOOLCAST_HEARTBEAT", "5m"),
+            (
+                ["--max-streams", "-1"],
+                "TOOLCAST_MAX_STREAMS",
+                "whole number",
+            ),
+            (
+                ["--max-streams-per-user", "0"],
+                "TOOLCAST_MAX_STREAMS_PER_USER",
+                "whole number",
+            ),
+            (
+                ["--max-streams-per-workspace", "x"],
+                "TOOLCAST_MAX_STREAMS_PER_WORKSPACE",
+                "whole",
+            ),
+            (["--feed-keep", "7 weeks"], "TOOLCAST_FEED_KEEP", "7d"),
+            (
+                ["--feed-keep-changes", "many"],
+                "TOOLCAST_FEED_KEEP_CHANGES",
+                "whole number",
+            ),
+            (
+                ["--feed-keep-definitions", "1.5MiB"],
+                "TOOLCAST_FEED_KEEP_DEFINITIONS",
+                "256MiB",
+            ),
+            (["--log", "toolcast=loud"], "TOOLCAST_LOG", "info"),
+            (["--log-format", "xml"], "TOOLCAST_LOG_FORMAT", "json"),
+        ] {
+            let text = refused(&[&flags.join("=")]);
+            assert!(
+                text.contains(variable) && text.contains(expected),
+                "{flags:?}: {text}"
+            );
+        }
+        let text = refused(&["--h2c=perhaps"]);
+        assert!(text.contains("TOOLCAST_H2C"), "{text}");
+    }
+
+    #[test]
+    fn a_wrong_secret_names_its_variable_and_never_itself() {
+        for (flag, variable) in [
+            ("--secret-key=hunter2", "TOOLCAST_SECRET_KEY: "),
+            (
+                "--secret-key-previous=hunter2",
+                "TOOLCAST_SECRET_KEY_PREVIOUS: ",
+            ),
+            (
+                "--database-url=mysql://me:hunter2@host/db",
+                "DATABASE_URL: ",
+            ),
+        ] {
+            let text = problem(&[flag]);
+            assert!(
+                text.starts_with(variable) && text.contains("expected"),
+                "{text}"
+            );
+            assert!(!text.contains("hunter2"), "{text}");
+            let config = Config::from_flags([flag]).unwrap();
+            assert!(!format!("{config:?}").contains("hunter2"));
+        }
+        assert!(problem(&["--database-url=sqlite::memory:"]).contains("a file"));
+    }
+
+    #[test]
+    fn postgres_needs_a_key_and_is_told_how_to_make_one() {
+        let text = problem(&["--database-url=postgres://localhost/toolcast"]);
+        assert!(text.starts_with("TOOLCAST_SECRET_KEY: ") && text.contains("openssl rand"));
+    }
+
+    #[test]
+    fn half_an_admin_is_refused() {
+        let text = problem(&["--admin-email=a@example.com"]);
+        assert!(text.starts_with("TOOLCAST_ADMIN_PASSWORD: "), "{text}");
+        let text = problem(&["--admin-password=correct horse"]);
+        assert!(text.starts_with("TOOLCAST_ADMIN_EMAIL: "), "{text}");
+    }
+}

@@ -1,1 +1,271 @@
 //! The accept loop: sockets, deadlines, two-stage stop. Knows nothing of the product.
+//!
+//! # Why not `axum::serve`
+//!
+//! Over hyper's own http1 builder an idle stream takes half the memory, headers have a deadline,
+//! connections a limit, and a stop does not hang on an open stream.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+/// Clients that wait while they are not yet accepted: many come back at once after a restart.
+const BACKLOG: u32 = 4096;
+/// What the kernel may hold for one slow reader; it takes twice this.
+const SEND_BUFFER: u32 = 64 * 1024;
+/// What we hold of one request's head, and of one response not yet written.
+const BUFFER: usize = 16 * 1024;
+/// A peer that acknowledges nothing for so long is gone.
+const SILENT_PEER: Duration = Duration::from_secs(30);
+const KEEPALIVE: Duration = Duration::from_mins(1);
+/// The pause after the process or the machine ran out of files.
+const OUT_OF_FILES: Duration = Duration::from_millis(100);
+
+/// What may differ between servers.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Connections at a time; more wait in the backlog.
+    pub max_connections: usize,
+    /// How long a client may take for a request's head.
+    pub header_timeout: Duration,
+    /// Whether HTTP/2 without TLS is spoken too, at more memory per connection.
+    pub h2c: bool,
+}
+
+/// The two stages of a stop.
+#[derive(Debug, Clone, Default)]
+pub struct Stop {
+    /// No new connections; those that are open end with the response they are at.
+    pub soft: CancellationToken,
+    /// Whatever is still open is cut off.
+    pub hard: CancellationToken,
+}
+
+/// Opens a listening socket. Accepted sockets inherit its send buffer.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Accepts until the soft stop, then closes the listener. Connections run on `tasks`; each request
+/// carries its peer as [`ConnectInfo`].
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    options: Options,
+    stop: Stop,
+    tasks: TaskTracker,
+) {
+    let room = Arc::new(Semaphore::new(options.max_connections));
+    let protocol = Arc::new(Protocol::new(&options, &tasks));
+    let mut out_of_files = false;
+    let accepting = async {
+        loop {
+            // Never closed, so this always gives a place in the end.
+            let Ok(place) = Arc::clone(&room).acquire_owned().await else {
+                return;
+            };
+            match listener.accept().await {
+                Ok((socket, peer)) => {
+                    out_of_files = false;
+                    let connection = Connection {
+                        peer,
+                        router: router.clone(),
+                        protocol: Arc::clone(&protocol),
+                        stop: stop.clone(),
+                        _place: place,
+                    };
+                    tasks.spawn(connection.run(socket));
+                }
+                Err(error) if concerns_one_client(&error) => {}
+                Err(error) => {
+                    if !std::mem::replace(&mut out_of_files, true) {
+                        tracing::error!(%error, "no connection can be accepted now: {error}");
+                    }
+                    tokio::time::sleep(OUT_OF_FILES).await;
+                }
+            }
+        }
+    };
+    // Returning drops the listener, which closes it.
+    tokio::select! {
+        () = accepting => {}
+        () = stop.soft.cancelled() => {}
+    }
+}
+
+fn concerns_one_client(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
+}
+
+/// One builder for all connections.
+enum Protocol {
+    Http1(http1::Builder),
+    Both(auto::Builder<OnTracker>),
+}
+
+impl Protocol {
+    fn new(options: &Options, tasks: &TaskTracker) -> Self {
+        if !options.h2c {
+            let mut builder = http1::Builder::new();
+            builder
+                .timer(TokioTimer::new())
+                .header_read_timeout(options.header_timeout)
+                .max_buf_size(BUFFER);
+            return Self::Http1(builder);
+        }
+        let mut builder = auto::Builder::new(OnTracker(tasks.clone()));
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(options.header_timeout)
+            .max_buf_size(BUFFER);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(SILENT_PEER)
+            .keep_alive_timeout(Duration::from_secs(10))
+            .max_concurrent_streams(1000)
+            .max_send_buf_size(64 * 1024)
+            .initial_stream_window_size(64 * 1024);
+        Self::Both(builder)
+    }
+}
+
+/// Where HTTP/2 puts the tasks of its streams.
+#[derive(Clone)]
+struct OnTracker(TaskTracker);
+
+impl<F> hyper::rt::Executor<F> for OnTracker
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    fn execute(&self, task: F) {
+        self.0.spawn(task);
+    }
+}
+
+/// One accepted client.
+struct Connection {
+    peer: SocketAddr,
+    router: Router,
+    protocol: Arc<Protocol>,
+    stop: Stop,
+    /// Its share of the connection limit.
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    async fn run(self, socket: TcpStream) {
+        if let Err(error) = tune(&socket) {
+            // The client may be gone already; serving it finds out.
+            tracing::debug!(%error, "a socket option could not be set: {error}");
+        }
+        let asked = Arc::new(AtomicBool::new(false));
+        let service = {
+            let (router, peer, asked) = (self.router, self.peer, Arc::clone(&asked));
+            service_fn(move |request: Request<Incoming>| {
+                asked.store(true, Ordering::Relaxed);
+                let mut request = request.map(Body::new);
+                request.extensions_mut().insert(ConnectInfo(peer));
+                router.clone().call(request)
+            })
+        };
+        let io = TokioIo::new(socket);
+        match &*self.protocol {
+            Protocol::Http1(builder) => {
+                let connection = builder.serve_connection(io, service);
+                drive(
+                    connection,
+                    http1::Connection::graceful_shutdown,
+                    &asked,
+                    &self.stop,
+                )
+                .await;
+            }
+            Protocol::Both(builder) => {
+                let connection = builder.serve_connection(io, service);
+                drive(
+                    connection,
+                    auto::Connection::graceful_shutdown,
+                    &asked,
+                    &self.stop,
+                )
+                .await;
+            }
+        }
+    }
+}
+
+/// Runs a connection to its end or through both stages of the stop.
+async fn drive<C, E>(connection: C, finish: fn(Pin<&mut C>), asked: &AtomicBool, stop: &Stop)
+where
+    C: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        () = stop.soft.cancelled() => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        // hyper would wait for a first request that may never come.
+        None if !asked.load(Ordering::Relaxed) => return,
+        None => {
+            finish(connection.as_mut());
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = stop.hard.cancelled() => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        // Clients that leave, stall or speak nonsense: nothing to be done about them.
+        tracing::debug!(%error, "a connection ended early: {error}");
+    }
+}
+
+fn tune(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let socket = SockRef::from(socket);
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(SILENT_PEER))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

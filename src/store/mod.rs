@@ -23,8 +23,11 @@ mod json;
 mod pool;
 
 pub mod changes;
+pub mod members;
 pub mod meta;
 pub mod revocations;
+pub mod sessions;
+pub mod users;
 
 pub use error::{Error, Result};
 pub use json::JsonText;

@@ -1,0 +1,65 @@
+//! How an answer looks over HTTP: `{"success":true,"data":…}` (contract 1.4).
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, StatusCode};
+use serde::Serialize;
+
+use super::error::{ApiError, ApiResult};
+use crate::model::EventId;
+
+/// The event id up to which a list was read; usable as `?lastEventId=`.
+pub const REVISION: HeaderName = HeaderName::from_static("x-toolcast-revision");
+
+/// 200 with data.
+pub fn ok(data: impl Serialize) -> ApiResult {
+    success(StatusCode::OK, data)
+}
+
+/// 201 with data.
+pub fn created(data: impl Serialize) -> ApiResult {
+    success(StatusCode::CREATED, data)
+}
+
+/// 204: done, and nothing to tell.
+pub fn no_content() -> ApiResult {
+    Ok((StatusCode::NO_CONTENT, [(CACHE_CONTROL, "no-store")]).into_response())
+}
+
+/// Adds `X-Toolcast-Revision`, read before the rows of the reply.
+pub fn with_revision(revision: Option<EventId>, reply: ApiResult) -> ApiResult {
+    let mut response = reply?;
+    if let Some(value) = revision.and_then(|id| HeaderValue::try_from(id.to_string()).ok()) {
+        response.headers_mut().insert(REVISION, value);
+    }
+    Ok(response)
+}
+
+fn success(status: StatusCode, data: impl Serialize) -> ApiResult {
+    #[derive(Serialize)]
+    struct Success<T> {
+        success: bool,
+        data: T,
+    }
+    let body = Success {
+        success: true,
+        data,
+    };
+    match serde_json::to_string(&body) {
+        Ok(json) => Ok(envelope(status, json)),
+        Err(error) => {
+            tracing::error!(%error, "a reply does not serialize");
+            Err(ApiError::Internal)
+        }
+    }
+}
+
+/// A JSON reply that nobody may store.
+pub(super) fn envelope(status: StatusCode, json: String) -> Response {
+    let headers = [
+        (CONTENT_TYPE, "application/json"),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    (status, headers, Body::from(json)).into_response()
+}

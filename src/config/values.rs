@@ -1,0 +1,230 @@
+//! How single values are read. Each error says what was expected.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use tracing_subscriber::filter::Targets;
+use url::{Position, Url};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// Text that no log and no message shows.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+/// A key of 256 bits.
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+pub struct SecretKey([u8; 32]);
+
+impl SecretKey {
+    /// From base64 of any of its dialects; `None` when it is not 32 bytes.
+    #[must_use]
+    pub fn from_base64(text: &str) -> Option<Self> {
+        let text = text.trim();
+        [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD]
+            .iter()
+            .find_map(|dialect| dialect.decode(text).ok())
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(Self)
+    }
+
+    /// As base64, the form in which it is stored.
+    #[must_use]
+    pub fn to_base64(&self) -> String {
+        STANDARD.encode(self.0)
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; 32] {
+        self.0
+    }
+}
+
+impl From<[u8; 32]> for SecretKey {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret key]")
+    }
+}
+
+pub(super) fn is_postgres(url: &str) -> bool {
+    url.starts_with("postgres://") || url.starts_with("postgresql://")
+}
+
+pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse()
+        .map_err(|_| "expected an address and a port, such as 127.0.0.1:8080 or [::]:8080")
+}
+
+pub(super) fn public_url(text: &str) -> Result<Url, &'static str> {
+    web_address(text).ok_or(
+        "expected http:// or https:// and a host, with no path, such as https://tools.example.com",
+    )
+}
+
+/// Kept as a browser sends it: without the default port, without a slash.
+pub(super) fn origin(text: &str) -> Result<String, &'static str> {
+    let url = web_address(text).filter(|_| !text.ends_with('/')).ok_or(
+        "expected an exact origin with no path and no slash at the end, such as \
+         https://app.example.com (several are separated by commas, * is never allowed)",
+    )?;
+    Ok(url.origin().ascii_serialization())
+}
+
+fn web_address(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok()?;
+    let bare = matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.username().is_empty()
+        && url.password().is_none()
+        && matches!(&url[Position::BeforePath..], "" | "/");
+    bare.then_some(url)
+}
+
+pub(super) fn connections(text: &str) -> Result<u32, &'static str> {
+    match text.parse() {
+        Ok(number @ 1..=1000) => Ok(number),
+        _ => Err("expected a whole number from 1 to 1000"),
+    }
+}
+
+pub(super) fn count(text: &str) -> Result<usize, &'static str> {
+    match text.parse() {
+        Ok(number @ 1..=1_000_000_000) => Ok(number),
+        _ => Err("expected a whole number above 0"),
+    }
+}
+
+pub(super) fn heartbeat(text: &str) -> Result<Duration, &'static str> {
+    const LONGEST: Duration = Duration::from_mins(5);
+    const SHORTEST: Duration = Duration::from_millis(100);
+    duration(text)
+        .ok()
+        .filter(|period| (SHORTEST..=LONGEST).contains(period))
+        .ok_or("expected a time from 100ms to 5m, such as 30s")
+}
+
+pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
+    const MINUTE: u64 = 60_000;
+    let units = [
+        ("ms", 1),
+        ("s", 1000),
+        ("m", MINUTE),
+        ("h", 60 * MINUTE),
+        ("d", 24 * 60 * MINUTE),
+    ];
+    scaled(text, &units, 1000)
+        .map(Duration::from_millis)
+        .ok_or("expected a time above 0 in ms, s, m, h or d, such as 30s or 7d")
+}
+
+pub(super) fn bytes(text: &str) -> Result<u64, &'static str> {
+    let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+    scaled(text, &units, 1)
+        .ok_or("expected a size above 0 in bytes, KiB, MiB or GiB, such as 256MiB")
+}
+
+/// A whole number with one of these units, or with none and then worth `bare` each.
+fn scaled(text: &str, units: &[(&str, u64)], bare: u64) -> Option<u64> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let scale = match unit {
+        "" => bare,
+        unit => units.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    let number: u64 = digits.parse().ok()?;
+    number.checked_mul(scale).filter(|value| *value > 0)
+}
+
+pub(super) fn log_filter(text: &str) -> Result<Targets, &'static str> {
+    text.parse().map_err(|_| {
+        "expected error, warn, info, debug, trace or off, or targets with levels, such as \
+         info,toolcast=debug"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("30"), Ok(Duration::from_secs(30)));
+        assert_eq!(duration("7d"), Ok(Duration::from_hours(7 * 24)));
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(bytes("2KiB"), Ok(2048));
+        for wrong in ["", "0", "-1", "1.5s", "99999999999999999999s", "s", "1 s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn origins_are_kept_as_a_browser_sends_them() {
+        assert_eq!(
+            origin("https://App.Example.com:443"),
+            Ok("https://app.example.com".to_owned())
+        );
+        assert_eq!(
+            origin("http://localhost:5173"),
+            Ok("http://localhost:5173".to_owned())
+        );
+        for wrong in [
+            "*",
+            "null",
+            "app.example.com",
+            "https://a/b",
+            "https://u@a",
+            "file:///x",
+        ] {
+            assert!(origin(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn keys_in_every_dialect() {
+        let key = SecretKey::from([251; 32]);
+        assert_eq!(SecretKey::from_base64(&key.to_base64()), Some(key.clone()));
+        assert_eq!(
+            SecretKey::from_base64(&URL_SAFE_NO_PAD.encode(key.bytes())),
+            Some(key)
+        );
+        assert_eq!(SecretKey::from_base64(&STANDARD.encode([1; 31])), None);
+    }
+}

@@ -1,0 +1,186 @@
+use std::convert::Infallible;
+use std::time::Instant;
+
+use axum::routing::{get, post};
+use bytes::Bytes;
+use futures_util::stream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::*;
+
+const DEADLINE: Duration = Duration::from_secs(10);
+
+struct Running {
+    address: SocketAddr,
+    stop: Stop,
+    tasks: TaskTracker,
+}
+
+impl Running {
+    fn start(change: impl FnOnce(&mut Options)) -> Self {
+        let endless = || async {
+            let hello = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"hello"))]);
+            Body::from_stream(futures_util::StreamExt::chain(hello, stream::pending()))
+        };
+        let router =
+            Router::new()
+                .route(
+                    "/",
+                    get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move {
+                        peer.ip().to_string()
+                    }),
+                )
+                .route("/read", post(|_: Bytes| async {}))
+                .route("/endless", get(endless));
+        let mut options = Options {
+            max_connections: 100,
+            header_timeout: DEADLINE,
+            h2c: false,
+        };
+        change(&mut options);
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, tasks) = (Stop::default(), TaskTracker::new());
+        tasks.spawn(serve(
+            listener,
+            router,
+            options,
+            stop.clone(),
+            tasks.clone(),
+        ));
+        Self {
+            address,
+            stop,
+            tasks,
+        }
+    }
+
+    async fn send(&self, request: &str) -> TcpStream {
+        let mut socket = TcpStream::connect(self.address).await.unwrap();
+        socket.write_all(request.as_bytes()).await.unwrap();
+        socket
+    }
+
+    /// Waits until every task ended.
+    async fn ended(&self) {
+        self.tasks.close();
+        timeout(DEADLINE, self.tasks.wait()).await.unwrap();
+    }
+}
+
+/// Reads until `end` was seen.
+async fn read_until(socket: &mut TcpStream, end: &str) -> String {
+    let mut seen = Vec::new();
+    let reading = async {
+        while !String::from_utf8_lossy(&seen).contains(end) {
+            assert_ne!(socket.read_buf(&mut seen).await.unwrap(), 0, "closed early");
+        }
+    };
+    timeout(DEADLINE, reading).await.unwrap();
+    String::from_utf8(seen).unwrap()
+}
+
+/// Waits until the server closed this connection.
+async fn closed(socket: &mut TcpStream) {
+    let mut rest = Vec::new();
+    // A reset is a way of closing, too.
+    let _ = timeout(DEADLINE, socket.read_to_end(&mut rest))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_handler_sees_its_peer() {
+    let server = Running::start(|_| {});
+    let mut socket = server.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    read_until(&mut socket, "\r\n\r\n127.0.0.1").await;
+}
+
+#[tokio::test]
+async fn slow_headers_run_into_their_deadline() {
+    let server = Running::start(|options| options.header_timeout = Duration::from_millis(200));
+    let mut socket = server.send("GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ").await;
+    let begun = Instant::now();
+    closed(&mut socket).await;
+    assert!(begun.elapsed() < DEADLINE / 2);
+}
+
+#[tokio::test]
+async fn a_stop_closes_the_listener_and_whoever_asks_for_nothing() {
+    let server = Running::start(|_| {});
+    let mut silent = server.send("").await;
+    let mut halting = server.send("GET / HT").await;
+    let mut idle = server.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    read_until(&mut idle, "127.0.0.1").await;
+    server.stop.soft.cancel();
+    closed(&mut silent).await;
+    closed(&mut halting).await;
+    closed(&mut idle).await;
+    server.ended().await;
+    assert!(TcpStream::connect(server.address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_stop_cuts_off_what_does_not_end() {
+    let server = Running::start(|_| {});
+    let mut body = server
+        .send("POST /read HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nonly this")
+        .await;
+    let mut response = server
+        .send("GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    read_until(&mut response, "hello").await;
+    server.stop.soft.cancel();
+    // The soft stage lets them be.
+    let more = timeout(Duration::from_millis(100), response.read_u8()).await;
+    assert!(more.is_err() && !server.tasks.is_empty());
+    server.stop.hard.cancel();
+    closed(&mut body).await;
+    closed(&mut response).await;
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn over_the_limit_one_waits_for_a_place() {
+    let server = Running::start(|options| options.max_connections = 1);
+    let mut first = server
+        .send("GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    read_until(&mut first, "hello").await;
+    let mut second = server.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert!(
+        timeout(Duration::from_millis(100), second.readable())
+            .await
+            .is_err()
+    );
+    drop(first);
+    read_until(&mut second, "127.0.0.1").await;
+}
+
+#[tokio::test]
+async fn http2_is_spoken_when_it_is_asked_for() {
+    let server = Running::start(|options| options.h2c = true);
+    let mut both = server.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    read_until(&mut both, "127.0.0.1").await;
+
+    let socket = TcpStream::connect(server.address).await.unwrap();
+    let (mut client, connection) = hyper::client::conn::http2::handshake(
+        OnTracker(server.tasks.clone()),
+        TokioIo::new(socket),
+    )
+    .await
+    .unwrap();
+    server.tasks.spawn(async { connection.await.unwrap() });
+    let uri = format!("http://{}/", server.address);
+    let request = Request::get(uri).body(Body::empty()).unwrap();
+    let response = timeout(DEADLINE, client.send_request(request))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(response.version(), http::Version::HTTP_2);
+    drop(response);
+    server.stop.soft.cancel();
+    closed(&mut both).await;
+    server.ended().await;
+}
