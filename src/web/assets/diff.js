@@ -7,12 +7,15 @@ const CONTEXT = 3;
 /** Above this many comparisons the middle is shown as replaced, so that a huge schema cannot stall the page. */
 const MOST_CELLS = 4_000_000;
 
+/** JSON for reading. Without commas at line ends, so that a new last item does not touch the one before it. */
+const readable = (value) => JSON.stringify(value, null, 2).replace(/,$/gm, "");
+
 /** A tool as lines for reading: its name, its description, its input. */
 function lines(tool) {
   if (!tool) return [];
   const { name, description, inputSchema, ...rest } = tool;
-  const parts = [`name: ${name}`, `description: ${description ?? ""}`, `input: ${JSON.stringify(inputSchema ?? {}, null, 2)}`];
-  for (const [key, value] of Object.entries(rest)) parts.push(`${key}: ${JSON.stringify(value, null, 2)}`);
+  const parts = [`name: ${name}`, `description: ${description ?? ""}`, `input: ${readable(inputSchema ?? {})}`];
+  for (const [key, value] of Object.entries(rest)) parts.push(`${key}: ${readable(value)}`);
   return parts.flatMap((part) => part.split(/\r\n|[\n\r\u2028\u2029]/));
 }
 

@@ -11,7 +11,8 @@ const NAMES = 8;
 const KEPT = 500;
 
 const sameDay = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
-const otherDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+const otherDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const hour = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
 const full = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeStyle: "long" });
 
 const FIELDS = { description: "description", inputSchema: "input" };
@@ -121,7 +122,7 @@ function time(timestamp) {
   // A number from the stream, a number or a text from the history.
   const at = new Date(timestamp);
   const today = at.toDateString() === new Date().toDateString();
-  return el("time", { datetime: at.toISOString(), title: full.format(at) }, (today ? sameDay : otherDay).format(at));
+  return el("time", { datetime: at.toISOString(), title: full.format(at) }, today ? sameDay.format(at) : `${otherDay.format(at)} ${hour.format(at)}`);
 }
 
 /** The names a change speaks of, each with its sign, so that colour alone never carries the meaning. */
