@@ -91,7 +91,7 @@ const SHOWN = { "-": "−" };
 export function diff(before, after) {
   const rows = compare(lines(before), lines(after));
   const shown = before && after ? shorten(rows) : rows;
-  return el("div", { class: "diff", tabindex: 0, role: "group", "aria-label": "Before and after" },
+  return el("div", { class: "diff", role: "group", "aria-label": "Before and after" },
     el("ol", {}, ...shown.map(({ sign, text }) =>
       el("li", { class: KIND[sign], "data-sign": SHOWN[sign] ?? sign },
         el("span", {}, SPOKEN[sign] ? el("span", { class: "unseen" }, SPOKEN[sign]) : null, text || " ")))));

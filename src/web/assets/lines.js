@@ -66,7 +66,7 @@ export function showLines(state) {
   if (panel.hidden) return;
   const lines = server ? changeLines(state, server, server.tools[0]) : firstLines(state);
   byId("try-text").textContent = server
-    ? "Run any of these and watch the changes above move."
+    ? "Run any of these and watch the changes move."
     : "Or make your own, step by step. Everything here is also a REST call.";
   // Left alone while nothing changes, so that a selection or the focus stays.
   const text = JSON.stringify(lines);
@@ -85,7 +85,7 @@ function line(title, command) {
   });
   return el("li", {},
     el("div", { class: "line-head" }, el("span", {}, title), copy),
-    el("pre", { tabindex: 0 }, el("code", {}, command)));
+    el("pre", {}, el("code", {}, command)));
 }
 
 /** Copies, or (plain http from another machine has no clipboard) selects the text. */
