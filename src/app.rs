@@ -1,1 +1,231 @@
 //! Builds every part from the settings, owns all tasks, runs and drains.
+
+mod crew;
+mod files;
+mod limits;
+
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use axum::Router;
+use tokio::net::TcpListener;
+use url::Url;
+
+use self::crew::Crew;
+use self::files::Files;
+use self::limits::Limits;
+use crate::api::health::Dependency;
+use crate::api::{AppState, health, layers};
+use crate::auth::{self, Auth};
+use crate::config::{Config, SecretKey};
+use crate::feed::Feed;
+use crate::model::Clock;
+use crate::server;
+use crate::store::{self, Db, meta};
+
+/// How long requests and streams may take to end after the signal. With what follows the process
+/// is gone within 2 s.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// How long the database may take to close its connections.
+const CLOSING: Duration = Duration::from_millis(250);
+/// How long a client may take for a request's head.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The whole service, listening but not yet answering.
+#[derive(Debug)]
+pub struct App {
+    listener: TcpListener,
+    address: SocketAddr,
+    url: Url,
+    router: Router,
+    server: server::Options,
+    crew: Crew,
+    db: Db,
+    files: Option<Files>,
+    /// Keeps a second `serve` off the same file.
+    _lock: Option<File>,
+}
+
+impl App {
+    /// Takes the port, opens and migrates the database, puts the parts together.
+    pub async fn build(config: &Config, clock: Arc<dyn Clock>) -> Result<Self> {
+        config.check()?;
+        let listener = listen(config.listen)?;
+        let address = listener.local_addr()?;
+        let url = config.public_url(address)?;
+        let limits = Limits::raise(config.max_streams);
+        let crew = Crew::default();
+
+        let files = config
+            .is_sqlite()
+            .then(|| Files::of(config.database_url.reveal()))
+            .transpose()?;
+        let lock = files.as_ref().map(Files::lock).transpose()?;
+        let db = open_database(config).await?;
+        current_key(config, files.as_ref())?;
+
+        let base_stamp = meta::base_stamp(&db).await?;
+        let feed = Feed::new(
+            db.clone(),
+            Arc::clone(&clock),
+            crew.tasks.clone(),
+            base_stamp,
+        );
+        let admin = config
+            .admin_email
+            .clone()
+            .zip(config.admin_password.as_ref());
+        let auth_options = auth::Options {
+            public_url: url.clone(),
+            admin: admin.map(|(email, password)| (email, password.reveal().to_owned())),
+            hashing: std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let auth = Auth::new(db.clone(), clock, feed.clone(), auth_options);
+
+        let state = AppState { auth, feed };
+        let routes = crate::api::router(state).merge(health::routes(
+            vec![database_health(&db)],
+            crew.stop.soft.clone(),
+        ));
+        let origins = layers::Origins {
+            own: url.origin().ascii_serialization(),
+            allowed: config.allowed_origins.clone(),
+        };
+        Ok(Self {
+            listener,
+            address,
+            url,
+            router: layers::around(routes, &origins)?,
+            server: server::Options {
+                max_connections: limits.connections,
+                header_timeout: HEADER_TIMEOUT,
+                h2c: config.h2c,
+            },
+            crew,
+            db,
+            files,
+            _lock: lock,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What to tell whoever started it: where it is, where its files lie, how to stop it.
+    #[must_use]
+    pub fn welcome(&self) -> String {
+        let mut lines = vec![format!(
+            "Toolcast is at {}",
+            self.url.as_str().trim_end_matches('/')
+        )];
+        match &self.files {
+            Some(files) => {
+                lines.push(format!("  data      {}", files.database.display()));
+                lines.push(format!(
+                    "  key       {} (back it up with the data: it opens stored secrets)",
+                    files.key.display()
+                ));
+            }
+            None => lines.push("  data      PostgreSQL, as DATABASE_URL says".to_owned()),
+        }
+        lines.push("  stop      Ctrl-C".to_owned());
+        lines.join("\n")
+    }
+
+    /// Serves until `shutdown`, or until a part dies, which is an error; then drains. Takes at most
+    /// 2 s from there.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
+        let stop = self.crew.stop.clone();
+        let serving = server::serve(
+            self.listener,
+            self.router,
+            self.server,
+            stop.clone(),
+            self.crew.tasks.clone(),
+        );
+        self.crew.run("server", serving);
+        tokio::select! {
+            () = shutdown => {}
+            () = stop.soft.cancelled() => {}
+        }
+        tracing::info!("stopping");
+        self.crew.finish(PATIENCE).await;
+        if tokio::time::timeout(CLOSING, self.db.close())
+            .await
+            .is_err()
+        {
+            tracing::warn!("the database's connections did not close in time");
+        }
+        match self.crew.lost() {
+            Some(task) => bail!("the task `{task}` ended"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let error = match server::listen(address) {
+        Ok(listener) => return Ok(listener),
+        Err(error) => error,
+    };
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            let free = (1..=20)
+                .filter_map(|step| address.port().checked_add(step))
+                .map(|port| SocketAddr::new(address.ip(), port))
+                .find(|other| server::listen(*other).is_ok());
+            let hint = free.map_or_else(String::new, |free| {
+                format!(", for example TOOLCAST_LISTEN={free}")
+            });
+            bail!("TOOLCAST_LISTEN: {address} is taken by another program; choose another{hint}")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            bail!("TOOLCAST_LISTEN: {address} is no address of this machine")
+        }
+        _ => Err(error).context(format!("TOOLCAST_LISTEN: cannot listen on {address}")),
+    }
+}
+
+async fn open_database(config: &Config) -> Result<Db> {
+    let options = store::Options {
+        url: config.database_url.reveal().to_owned(),
+        connections: config.database_connections,
+    };
+    let db = Db::connect(&options)
+        .await
+        .context("DATABASE_URL: the database cannot be opened")?;
+    db.migrate()
+        .await
+        .context("the schema cannot be brought up to this release")?;
+    meta::check_schema(&db).await?;
+    Ok(db)
+}
+
+fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {
+    match (config.secret_key()?, files) {
+        (Some(key), _) => Ok(key),
+        (None, Some(files)) => files.secret_key(),
+        // `Config::secret_key` refuses before.
+        (None, None) => bail!("TOOLCAST_SECRET_KEY is not set"),
+    }
+}
+
+/// Reachable, and with a schema this release can work with.
+fn database_health(db: &Db) -> Dependency {
+    let db = db.clone();
+    Dependency {
+        name: "database",
+        required: true,
+        ask: Box::new(move || {
+            let db = db.clone();
+            Box::pin(async move { meta::check_schema(&db).await.is_ok() })
+        }),
+    }
+}

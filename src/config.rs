@@ -232,16 +232,17 @@ impl Config {
             .transpose()
     }
 
-    /// Where browsers reach the service that listens on `address`, without a trailing slash.
-    #[must_use]
-    pub fn public_url(&self, address: SocketAddr) -> String {
+    /// Where browsers reach the service that listens on `address`.
+    pub fn public_url(&self, address: SocketAddr) -> Result<Url, url::ParseError> {
         if let Some(url) = &self.public_url {
-            return url.as_str().trim_end_matches('/').to_owned();
+            return Ok(url.clone());
         }
-        if address.ip().is_unspecified() {
-            return format!("http://localhost:{}", address.port());
-        }
-        format!("http://{address}")
+        let text = if address.ip().is_unspecified() {
+            format!("http://localhost:{}", address.port())
+        } else {
+            format!("http://{address}")
+        };
+        Url::parse(&text)
     }
 }
 
@@ -291,7 +292,10 @@ mod tests {
         let config = Config::from_flags::<_, &str>([]).unwrap();
         config.check().unwrap();
         assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
-        assert_eq!(config.public_url(config.listen), "http://127.0.0.1:8080");
+        assert_eq!(
+            config.public_url(config.listen).unwrap().as_str(),
+            "http://127.0.0.1:8080/"
+        );
         assert_eq!(config.database_url.reveal(), "sqlite://toolcast.db");
         assert_eq!(config.heartbeat, Duration::from_secs(30));
         assert_eq!(config.max_streams_per_user, 100);

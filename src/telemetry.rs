@@ -1,6 +1,7 @@
 //! The log: text for people on standard error, or one JSON object a line.
 
 use std::io::{IsTerminal, stderr};
+use std::panic::{PanicHookInfo, set_hook};
 
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
@@ -22,5 +23,14 @@ pub fn start(config: &Config) -> Result<(), TryInitError> {
     };
     registry()
         .with(lines.with_filter(config.log.clone()))
-        .try_init()
+        .try_init()?;
+    set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// As a log line, so that it has the request's id and does not break up a log of JSON.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let message = panic.payload_as_str().unwrap_or("no message");
+    let place = panic.location().map(ToString::to_string);
+    tracing::error!(place, "panicked: {message}");
 }

@@ -3,12 +3,17 @@
 //! A handler extracts, makes one call into the room that knows, and maps the answer. Who may do
 //! what stands in its signature ([`Signed`], [`Access`]).
 
+mod changes;
 mod error;
+mod events;
 mod extract;
+pub mod health;
+pub mod layers;
 mod reply;
 
 use axum::Router;
 use axum::extract::FromRef;
+use axum::routing::get;
 
 pub use error::{ApiError, ApiResult};
 pub use extract::{
@@ -32,6 +37,8 @@ pub struct AppState {
 /// All routes.
 pub fn router(state: AppState) -> Router {
     Router::new()
+        .route("/api/mcp/changes", get(changes::list))
+        .route("/api/mcp/events", get(events::follow))
         .fallback(async || ApiError::NoRoute)
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(axum::middleware::from_fn(renew_cookie))

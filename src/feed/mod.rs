@@ -3,18 +3,64 @@
 //! The database holds the feed; whatever else moves (a wake-up in this process, later Redis) only
 //! says "look". A write is [`Feed::begin`] → rows → [`Write::record`] → [`Write::commit`], and
 //! commit wakes: nobody can forget it.
+//!
+//! ```text
+//! commit ─ wake ─> hub ─ dirty topics ─> reader ─ one statement ─> ring ─> streams
+//!                   ^                                                       ^
+//! tick ─ once a second, whatever was lost                beat ─ heartbeats, rights
+//! ```
 
+mod access;
+mod beat;
+mod caps;
+mod fold;
+mod frame;
+mod history;
+mod hub;
+mod line;
+mod open;
+mod page;
+mod prune;
+mod reader;
+mod rights;
+mod stream;
+mod tick;
+mod topic;
 mod write;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::model::ids::WorkspaceId;
-use crate::model::{Clock, Stamp};
+use crate::model::{Clock, EventId, Stamp, Timestamp};
+use crate::store::retention::Retention;
 use crate::store::{Db, Result, changes};
 
+pub use caps::Caps;
+pub use open::Opened;
+pub use rights::{Rights, Verdict};
+pub use stream::Stream;
 pub use write::Write;
+
+/// Streams that read for themselves at the same time.
+const REPLAYS: usize = 4;
+/// Streams whose missed changes are folded at the same time.
+const FOLDS: usize = 2;
+
+/// What the feed can be set to.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Between two heartbeats of a browser's stream.
+    pub heartbeat: Duration,
+    /// How many streams there may be.
+    pub caps: Caps,
+    /// What is kept.
+    pub retention: Retention,
+}
 
 /// The feed of every workspace. A cheap handle.
 #[derive(Debug, Clone)]
@@ -22,29 +68,93 @@ pub struct Feed {
     shared: Arc<Shared>,
 }
 
-/// What every handle shares.
+/// What every handle, stream and task shares.
 #[derive(Debug)]
 struct Shared {
     db: Db,
     clock: Arc<dyn Clock>,
-    /// Owns the commits that a dropped request must not cut off.
+    options: Options,
+    /// Owns the commits that a dropped request must not cut off, and the feed's own tasks.
     tasks: TaskTracker,
     /// The stamp of revision 0.
     base_stamp: Stamp,
+    hub: Arc<hub::Hub>,
+    access: access::Access,
+    wheel: beat::Wheel,
+    replays: Semaphore,
+    folds: Semaphore,
 }
 
 impl Feed {
-    /// Over one database; `tasks` is waited for at the stop.
+    /// Over one database; `tasks` is waited for at the stop. Streams need [`Feed::start`] first.
     #[must_use]
-    pub fn new(db: Db, clock: Arc<dyn Clock>, tasks: TaskTracker, base_stamp: Stamp) -> Self {
+    pub fn new(
+        db: Db,
+        clock: Arc<dyn Clock>,
+        tasks: TaskTracker,
+        base_stamp: Stamp,
+        options: Options,
+    ) -> Self {
+        let hub = Arc::<hub::Hub>::default();
+        let shared = Shared {
+            access: access::Access::new(db.clone(), Arc::clone(&hub)),
+            db,
+            clock,
+            options,
+            tasks,
+            base_stamp,
+            hub,
+            wheel: beat::Wheel::default(),
+            replays: Semaphore::new(REPLAYS),
+            folds: Semaphore::new(FOLDS),
+        };
         Self {
-            shared: Arc::new(Shared {
-                db,
-                clock,
-                tasks,
-                base_stamp,
-            }),
+            shared: Arc::new(shared),
         }
+    }
+
+    /// Starts reading, ticking, beating and pruning, until `stop`. `rights` says who may follow
+    /// what.
+    pub fn start(&self, rights: Arc<dyn Rights>, stop: &CancellationToken) {
+        let shared = &self.shared;
+        shared.access.ask(rights);
+        let tasks = &shared.tasks;
+        for _ in 0..reader::READERS {
+            tasks.spawn(reader::run(Arc::clone(shared), stop.clone()));
+        }
+        tasks.spawn(tick::run(Arc::clone(shared), stop.clone()));
+        tasks.spawn(beat::run(
+            Arc::clone(shared),
+            shared.options.heartbeat,
+            stop.clone(),
+        ));
+        tasks.spawn(prune::run(Arc::clone(shared), stop.clone()));
+    }
+
+    /// Ends every stream with a hint when to come back, and every one that still comes.
+    pub fn drain(&self) {
+        self.shared.hub.drain();
+    }
+
+    /// Streams that are open now.
+    #[must_use]
+    pub fn open_streams(&self) -> usize {
+        self.shared.hub.open_streams()
+    }
+
+    /// Where a workspace's feed stands. Read before the rows of a list, it is where a stream can
+    /// go on from without a gap. `None` when there is no such workspace.
+    pub async fn head(&self, workspace: &WorkspaceId) -> Result<Option<EventId>> {
+        let found = changes::head(&mut self.shared.db.read().await?, workspace).await?;
+        Ok(found.map(|(revision, stamp)| EventId {
+            stamp: stamp.unwrap_or_else(|| self.shared.base_stamp.clone()),
+            revision,
+        }))
+    }
+
+    /// Forgets what is no longer kept, at once; it happens by itself every minute.
+    pub async fn prune(&self) -> Result<()> {
+        self.shared.prune(Timestamp::from_millis(0)).await
     }
 
     /// Begins a write that may change what a workspace's clients see, or take rights on it away:

@@ -1,6 +1,7 @@
 //! One write: its rows, the changes and revocations that go with them, and the wake-up.
 
 use super::Feed;
+use crate::failpoint;
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Ended, Source, Subject, ToolDiff};
 use crate::store::{Conn, Error, Result, Tx, changes, revocations};
@@ -82,6 +83,17 @@ impl Write {
             let now = self.feed.shared.clock.now();
             revocations::append(&mut self.tx, &self.revocations, now).await?;
         }
-        self.tx.commit().await
+        failpoint::pass("feed.before_commit", key(self.workspace.as_ref())).await;
+        let committed = self.tx.commit().await;
+        failpoint::pass("feed.between_commit_and_wake", key(self.workspace.as_ref())).await;
+        if let Some(workspace) = &self.workspace {
+            self.feed.shared.hub.wake(workspace);
+        }
+        committed
     }
+}
+
+/// What a failpoint of a write is known by.
+fn key(workspace: Option<&WorkspaceId>) -> &str {
+    workspace.map_or("", WorkspaceId::as_str)
 }

@@ -31,13 +31,14 @@ macro_rules! id {
 
         impl From<String> for $name {
             fn from(text: String) -> Self {
-                Self(text)
+                // PostgreSQL takes no NUL in a text: one from outside names no row either way.
+                if text.contains('\0') { Self(text.replace('\0', "\u{fffd}")) } else { Self(text) }
             }
         }
 
         impl From<&str> for $name {
             fn from(text: &str) -> Self {
-                Self(text.to_owned())
+                Self::from(text.to_owned())
             }
         }
 

@@ -1,8 +1,10 @@
 //! The feed's rows: a workspace's revision and its changes.
 
+use std::collections::BTreeMap;
+
 use super::{Conn, JsonText, Result, on};
 use crate::model::ids::{ServerId, WorkspaceId};
-use crate::model::{Change, Revision, Source, Stamp, Timestamp, ToolDiff};
+use crate::model::{Change, ChangedTool, Definition, Revision, Source, Stamp, Timestamp, ToolDiff};
 
 /// Takes the lock that orders a workspace's commits, so commit order is revision order. `false`
 /// when there is no such workspace.
@@ -18,6 +20,21 @@ pub async fn lock_workspace(conn: impl Into<Conn<'_>>, workspace: &WorkspaceId) 
         .fetch_optional(c)
         .await)?;
     Ok(found.is_some())
+}
+
+/// The newest revision of a workspace and the stamp in its row. `None` when there is no such
+/// workspace.
+pub async fn head(
+    conn: impl Into<Conn<'_>>,
+    workspace: &WorkspaceId,
+) -> Result<Option<(Revision, Option<Stamp>)>> {
+    Ok(on!(conn.into(), |c| sqlx::query_as(
+        "SELECT w.revision, c.stamp FROM workspace w LEFT JOIN tool_change c \
+         ON c.workspace_id = w.id AND c.revision = w.revision WHERE w.id = $1"
+    )
+    .bind(workspace)
+    .fetch_optional(c)
+    .await)?)
 }
 
 /// What a change says, before it has its place.
@@ -83,8 +100,8 @@ struct Row {
     server_name: String,
     added: JsonText<Vec<String>>,
     removed: JsonText<Vec<String>>,
-    changed: JsonText<Vec<crate::model::ChangedTool>>,
-    definitions: Option<JsonText<std::collections::BTreeMap<String, crate::model::Definition>>>,
+    changed: JsonText<Vec<ChangedTool>>,
+    definitions: Option<JsonText<BTreeMap<String, Definition>>>,
     at: Timestamp,
 }
 
@@ -106,25 +123,78 @@ impl From<Row> for Change {
     }
 }
 
-/// Newest changes first, with definitions, for people to read.
-pub async fn list(
+/// The definitions stored with one change; `None` when it is gone or no longer keeps them.
+pub async fn definitions(
     conn: impl Into<Conn<'_>>,
     workspace: &WorkspaceId,
-    server: Option<&ServerId>,
-    before: Option<Revision>,
-    limit: i64,
-) -> Result<Vec<Change>> {
-    let rows: Vec<Row> = on!(conn.into(), |c| sqlx::query_as(
-        "SELECT workspace_id, revision, stamp, source, server_id, server_name, added, removed, \
-         changed, definitions, at FROM tool_change \
-         WHERE workspace_id = $1 AND revision < $2 AND ($3 IS NULL OR server_id = $3) \
-         ORDER BY revision DESC LIMIT $4"
+    revision: Revision,
+) -> Result<Option<BTreeMap<String, Definition>>> {
+    let found: Option<Option<JsonText<BTreeMap<String, Definition>>>> =
+        on!(conn.into(), |c| sqlx::query_scalar(
+            "SELECT definitions FROM tool_change WHERE workspace_id = $1 AND revision = $2"
+        )
+        .bind(workspace)
+        .bind(revision)
+        .fetch_optional(c)
+        .await)?;
+    Ok(found.flatten().map(|definitions| definitions.0))
+}
+
+/// A page of a feed, newest first.
+#[derive(Debug)]
+pub struct History {
+    /// With definitions, where they are still kept.
+    pub changes: Vec<Change>,
+    /// Whether older ones are there.
+    pub more: bool,
+}
+
+/// What part of a feed to list.
+#[derive(Debug)]
+pub struct Filter<'a> {
+    /// Whose feed.
+    pub workspace: &'a WorkspaceId,
+    /// Only this server's changes.
+    pub server: Option<&'a ServerId>,
+    /// Only changes below this revision.
+    pub before: Option<Revision>,
+    /// At most this many.
+    pub limit: i64,
+    /// No further change once their definitions take this many bytes.
+    pub bytes: i64,
+}
+
+/// Changes for people to read, newest first.
+pub async fn list(conn: impl Into<Conn<'_>>, filter: &Filter<'_>) -> Result<History> {
+    #[derive(sqlx::FromRow)]
+    struct Listed {
+        #[sqlx(flatten)]
+        row: Row,
+        candidates: i64,
+    }
+    let rows: Vec<Listed> = on!(conn.into(), |c| sqlx::query_as(
+        "SELECT * FROM (SELECT workspace_id, revision, stamp, source, server_id, server_name, \
+         added, removed, changed, definitions, definitions_bytes, at, \
+         CAST(SUM(definitions_bytes) OVER (ORDER BY revision DESC) AS BIGINT) AS total, \
+         COUNT(*) OVER () AS candidates \
+         FROM (SELECT * FROM tool_change WHERE workspace_id = $1 AND revision < $2 \
+         AND ($3 IS NULL OR server_id = $3) ORDER BY revision DESC LIMIT $4) newest) summed \
+         WHERE total - definitions_bytes < $5 ORDER BY revision DESC"
     )
-    .bind(workspace)
-    .bind(before.unwrap_or(Revision::MAX))
-    .bind(server)
-    .bind(limit)
+    .bind(filter.workspace)
+    .bind(filter.before.unwrap_or(Revision::MAX))
+    .bind(filter.server)
+    .bind(filter.limit + 1)
+    .bind(filter.bytes)
     .fetch_all(c)
     .await)?;
-    Ok(rows.into_iter().map(Change::from).collect())
+    let candidates = rows.first().map_or(0, |row| row.candidates);
+    let limit = usize::try_from(filter.limit).unwrap_or(0);
+    let changes: Vec<Change> = rows
+        .into_iter()
+        .take(limit)
+        .map(|listed| Change::from(listed.row))
+        .collect();
+    let more = usize::try_from(candidates).unwrap_or(0) > changes.len();
+    Ok(History { changes, more })
 }

@@ -25,8 +25,10 @@ mod pool;
 pub mod changes;
 pub mod members;
 pub mod meta;
+pub mod retention;
 pub mod revocations;
 pub mod sessions;
+pub mod snapshot;
 pub mod users;
 
 pub use error::{Error, Result};

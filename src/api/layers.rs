@@ -1,0 +1,100 @@
+//! What lies around every route: the request's id and log line, panics, other origins.
+//!
+//! Nothing here compresses: an event stream must reach its reader frame by frame.
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, Method};
+use rand::RngCore;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::cors::CorsLayer;
+use tower_http::csrf::{ConfigError, CsrfLayer, ProtectionError};
+use tracing::Instrument;
+
+use super::{ApiError, REVISION};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Whose pages may use the API with a user's cookie.
+#[derive(Debug, Clone)]
+pub struct Origins {
+    /// Where this service is reached. A proxy in front may not pass its host on.
+    pub own: String,
+    /// Exact origins that may read and write across.
+    pub allowed: Vec<String>,
+}
+
+/// Lays everything around `router`; the request's id is outermost, so even a refusal has one.
+pub fn around(router: Router, origins: &Origins) -> Result<Router, ConfigError> {
+    let mut same_origin = CsrfLayer::new().add_trusted_origin(&origins.own)?;
+    for origin in &origins.allowed {
+        same_origin = same_origin.add_trusted_origin(origin)?;
+    }
+    let mut router = router.layer(same_origin.with_rejection_response(refuse_foreign_page));
+    if let Some(cors) = cors(&origins.allowed) {
+        router = router.layer(cors);
+    }
+    Ok(router
+        .layer(CatchPanicLayer::custom(|_| {
+            ApiError::Internal.into_response()
+        }))
+        .layer(from_fn(identify)))
+}
+
+/// `None` when there is nobody to allow: then browsers refuse by themselves.
+fn cors(allowed: &[String]) -> Option<CorsLayer> {
+    let origins: Vec<HeaderValue> = allowed
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect();
+    if origins.is_empty() {
+        return None;
+    }
+    let methods = [
+        Method::GET,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+    ];
+    Some(
+        CorsLayer::new()
+            .allow_origin(origins)
+            .allow_credentials(true)
+            .allow_methods(methods)
+            .allow_headers([CONTENT_TYPE, AUTHORIZATION, LAST_EVENT_ID])
+            .expose_headers([REVISION, REQUEST_ID, RETRY_AFTER]),
+    )
+}
+
+fn refuse_foreign_page(_: ProtectionError) -> Response {
+    let text = "This request came from a page of another origin. Add that origin to \
+                TOOLCAST_ALLOWED_ORIGINS if it may act for your users.";
+    ApiError::forbidden(text).into_response()
+}
+
+/// Gives the request an id of ours, which its reply and each of its log lines carry. The query is
+/// never logged: it may hold a token.
+async fn identify(request: Request, next: Next) -> Response {
+    let id = format!("{:016x}", rand::rng().next_u64());
+    let span = tracing::info_span!(
+        "request",
+        %id,
+        method = %request.method(),
+        path = request.uri().path(),
+    );
+    let begun = Instant::now();
+    let mut response = next.run(request).instrument(span.clone()).await;
+    let (status, millis) = (response.status().as_u16(), begun.elapsed().as_millis());
+    span.in_scope(|| tracing::info!(status, millis, "answered {status} after {millis} ms"));
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}

@@ -1,0 +1,139 @@
+//! The files beside an SQLite database: the lock of the one `serve`, and the secret key.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+use rand::RngCore;
+use sqlx::sqlite::SqliteConnectOptions;
+
+use crate::config::SecretKey;
+
+/// Where the files of an SQLite database lie.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    pub(super) database: PathBuf,
+    pub(super) key: PathBuf,
+    lock: PathBuf,
+}
+
+impl Files {
+    pub(super) fn of(database_url: &str) -> Result<Self> {
+        let options = SqliteConnectOptions::from_str(database_url)
+            .context("DATABASE_URL: expected sqlite://FILE")?;
+        let database = std::path::absolute(options.get_filename())
+            .context("DATABASE_URL: expected sqlite://FILE")?;
+        let mut lock = database.clone().into_os_string();
+        lock.push(".lock");
+        let mut key = database.with_extension("key");
+        if key == database {
+            key.as_mut_os_string().push(".key");
+        }
+        Ok(Self {
+            database,
+            key,
+            lock: lock.into(),
+        })
+    }
+
+    /// Held until the file is dropped; the system lets go of it when the process dies.
+    pub(super) fn lock(&self) -> Result<File> {
+        let path = self.lock.display();
+        let file = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .open(&self.lock)
+            .with_context(|| format!("cannot open {path}"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => bail!(
+                "another `toolcast serve` runs on {}. Stop it first, or give this one a file of \
+                 its own with DATABASE_URL",
+                self.database.display()
+            ),
+            Err(TryLockError::Error(error)) => Err(error).context(format!("cannot lock {path}")),
+        }
+    }
+
+    /// The key beside the database, made when it is not there. Call it under the lock.
+    pub(super) fn secret_key(&self) -> Result<SecretKey> {
+        let path = self.key.display();
+        match std::fs::read_to_string(&self.key) {
+            Ok(text) => SecretKey::from_base64(&text).with_context(|| {
+                format!("{path} holds no key (32 bytes in base64): put back the one that was there")
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut bytes = [0; 32];
+                rand::rng().fill_bytes(&mut bytes);
+                let key = SecretKey::from(bytes);
+                write_private(&self.key, &key.to_base64())
+                    .with_context(|| format!("cannot write {path}"))?;
+                Ok(key)
+            }
+            Err(error) => Err(error).context(format!("cannot read {path}")),
+        }
+    }
+}
+
+/// Whole or not at all, and readable by its owner only from its first byte on.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let draft = path.with_added_extension("new");
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&draft)?;
+    file.write_all(text.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    std::fs::rename(&draft, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files() -> (tempfile::TempDir, Files) {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/toolcast.db", folder.path().display());
+        let files = Files::of(&url).unwrap();
+        (folder, files)
+    }
+
+    #[test]
+    fn the_key_is_made_once_and_private() {
+        let (folder, files) = files();
+        let key = files.secret_key().unwrap();
+        assert_eq!(files.secret_key().unwrap(), key);
+        assert_eq!(files.key, folder.path().join("toolcast.key"));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(&files.key).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_damaged_key_is_not_replaced() {
+        let (_folder, files) = files();
+        std::fs::write(&files.key, "not a key").unwrap();
+        let text = format!("{:#}", files.secret_key().unwrap_err());
+        assert!(text.contains("toolcast.key holds no key"), "{text}");
+        assert_eq!(std::fs::read_to_string(&files.key).unwrap(), "not a key");
+    }
+
+    #[test]
+    fn the_lock_is_for_one_and_falls_with_its_holder() {
+        let (_folder, files) = files();
+        let held = files.lock().unwrap();
+        let text = files.lock().unwrap_err().to_string();
+        assert!(text.contains("another `toolcast serve` runs on"), "{text}");
+        drop(held);
+        files.lock().unwrap();
+    }
+}

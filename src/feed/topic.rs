@@ -1,0 +1,312 @@
+//! A replica's view of one workspace: the newest frames and the streams that read them.
+//!
+//! A stream owns a cursor and no queue, so one slow reader costs nobody anything. Only the reader
+//! appends, last + 1 only; whatever does not continue what is here begins a new *generation*, and
+//! every stream of an older one is told to read everything again.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::frame::{self, Resync, WithId};
+use super::line::Line;
+use crate::model::ids::WorkspaceId;
+use crate::model::{EventId, Revision, Stamp};
+use crate::store::snapshot::Stretch;
+
+/// Frames a ring holds.
+pub(super) const RING_FRAMES: usize = 256;
+/// Bytes a ring holds.
+const RING_BYTES: usize = 1 << 20;
+/// Bytes all rings of a replica hold together.
+const ALL_RINGS_BYTES: usize = 256 << 20;
+
+/// Where a topic stands with the readers. Changed under the queue's lock only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Nothing to do.
+    Not,
+    /// In the queue.
+    Queued,
+    /// With a reader.
+    Taken,
+    /// With a reader, and something happened since it began.
+    Again,
+}
+
+/// One workspace's newest frames and its streams.
+#[derive(Debug)]
+pub(super) struct Topic {
+    pub(super) workspace: WorkspaceId,
+    log: Mutex<Log>,
+    lines: Mutex<Vec<Arc<Line>>>,
+    reading: Mutex<Reading>,
+    /// Bytes in all rings of the replica.
+    all_bytes: Arc<AtomicUsize>,
+}
+
+/// What has been read so far.
+#[derive(Debug)]
+struct Log {
+    /// Grows whenever what was read does not continue what was there.
+    generation: u32,
+    /// Why the newest generation began.
+    why: Resync,
+    /// The newest change read; `None` until the first read.
+    head: Option<EventId>,
+    /// Right before the first frame.
+    floor: Option<EventId>,
+    ring: VecDeque<(Stamp, Bytes)>,
+    bytes: usize,
+}
+
+/// A stream's place in a topic.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor {
+    generation: u32,
+    revision: Revision,
+}
+
+/// What comes after a cursor.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// This frame; the cursor has moved past it.
+    Frame(Bytes),
+    /// What came next is gone from here; the cursor stands at the newest change.
+    Lost(Bytes),
+    /// Nothing yet.
+    Nothing,
+}
+
+/// Whether a stream that reads for itself can go on from the ring.
+#[derive(Debug)]
+pub(super) enum Join {
+    /// It can, from here.
+    Joined(Cursor),
+    /// Not before it has read more for itself.
+    ReadOn,
+    /// Not before the topic has been read.
+    Wait,
+}
+
+/// What the reader has to do for a topic after appending.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Appended {
+    /// Everything is here.
+    Complete,
+    /// There was more than one read brings.
+    More,
+}
+
+impl Topic {
+    pub(super) fn new(workspace: WorkspaceId, all_bytes: Arc<AtomicUsize>) -> Self {
+        let log = Log {
+            generation: 0,
+            why: Resync::OtherHistory,
+            head: None,
+            floor: None,
+            ring: VecDeque::new(),
+            bytes: 0,
+        };
+        Self {
+            workspace,
+            log: Mutex::new(log),
+            lines: Mutex::default(),
+            reading: Mutex::new(Reading::Not),
+            all_bytes,
+        }
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The streams on this workspace.
+    pub(super) fn lines(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where it stands with the readers.
+    pub(super) fn reading(&self) -> MutexGuard<'_, Reading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest change read here.
+    pub(super) fn head(&self) -> Option<EventId> {
+        self.log().head.clone()
+    }
+
+    /// Takes in what the reader read: `stretch` begins at the remembered revision.
+    pub(super) fn append(&self, stretch: &Stretch, base: &Stamp) -> Appended {
+        let mut log = self.log();
+        let newest = EventId {
+            stamp: stretch.head_stamp.clone().unwrap_or_else(|| base.clone()),
+            revision: stretch.head,
+        };
+        let Some(known) = log.head.clone() else {
+            self.restart(&mut log, newest);
+            return Appended::Complete;
+        };
+        let fresh = match continues(&known, stretch, base) {
+            Ok(fresh) => fresh,
+            Err(why) => {
+                log.generation = log.generation.wrapping_add(1);
+                log.why = why;
+                self.restart(&mut log, newest);
+                return Appended::Complete;
+            }
+        };
+        for change in fresh {
+            let frame = frame::tools_changed(change, WithId::Yes);
+            self.push(&mut log, change.event_id(), frame);
+        }
+        if log
+            .head
+            .as_ref()
+            .is_some_and(|head| head.revision < stretch.head)
+        {
+            Appended::More
+        } else {
+            Appended::Complete
+        }
+    }
+
+    fn restart(&self, log: &mut Log, head: EventId) {
+        self.all_bytes.fetch_sub(log.bytes, Ordering::Relaxed);
+        log.bytes = 0;
+        log.ring.clear();
+        log.floor = Some(head.clone());
+        log.head = Some(head);
+    }
+
+    fn push(&self, log: &mut Log, id: EventId, frame: Bytes) {
+        log.bytes += frame.len();
+        self.all_bytes.fetch_add(frame.len(), Ordering::Relaxed);
+        log.ring.push_back((id.stamp.clone(), frame));
+        log.head = Some(id);
+        // The newest frame stays whatever its size: the streams have yet to read it.
+        while log.ring.len() > 1
+            && (log.ring.len() > RING_FRAMES
+                || log.bytes > RING_BYTES
+                || self.all_bytes.load(Ordering::Relaxed) > ALL_RINGS_BYTES)
+        {
+            let Some((stamp, gone)) = log.ring.pop_front() else {
+                break;
+            };
+            log.bytes -= gone.len();
+            self.all_bytes.fetch_sub(gone.len(), Ordering::Relaxed);
+            let revision = log.floor.as_ref().map_or(0, |floor| floor.revision) + 1;
+            log.floor = Some(EventId { stamp, revision });
+        }
+    }
+
+    /// What a stream at `cursor` gets next.
+    pub(super) fn next(&self, cursor: &mut Cursor) -> Next {
+        let log = self.log();
+        let (Some(head), Some(floor)) = (&log.head, &log.floor) else {
+            return Next::Nothing;
+        };
+        if cursor.generation != log.generation {
+            *cursor = Cursor {
+                generation: log.generation,
+                revision: head.revision,
+            };
+            return Next::Lost(frame::resync(log.why, head));
+        }
+        if cursor.revision >= head.revision {
+            return Next::Nothing;
+        }
+        let frame = usize::try_from(cursor.revision - floor.revision)
+            .ok()
+            .and_then(|index| log.ring.get(index));
+        if let Some((_, frame)) = frame {
+            cursor.revision += 1;
+            return Next::Frame(frame.clone());
+        }
+        cursor.revision = head.revision;
+        Next::Lost(frame::resync(Resync::FellBehind, head))
+    }
+
+    /// Whether a stream that has read for itself up to `at` can go on from the ring.
+    pub(super) fn join(&self, at: &EventId) -> Join {
+        let log = self.log();
+        let (Some(head), Some(floor)) = (&log.head, &log.floor) else {
+            return Join::Wait;
+        };
+        let joined = Join::Joined(Cursor {
+            generation: log.generation,
+            revision: at.revision,
+        });
+        if at.revision > head.revision {
+            // The topic is behind, or of another history: its reader will find out which.
+            return joined;
+        }
+        let stamp = if at.revision == floor.revision {
+            Some(&floor.stamp)
+        } else {
+            usize::try_from(at.revision - floor.revision - 1)
+                .ok()
+                .and_then(|index| log.ring.get(index))
+                .map(|(stamp, _)| stamp)
+        };
+        if stamp == Some(&at.stamp) {
+            joined
+        } else {
+            Join::ReadOn
+        }
+    }
+
+    /// Wakes every stream.
+    pub(super) fn wake(&self) {
+        for line in self.lines().iter() {
+            line.wake();
+        }
+    }
+}
+
+impl Drop for Topic {
+    fn drop(&mut self) {
+        let bytes = self.log().bytes;
+        self.all_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The changes of `stretch` that come after `known`, when they continue it without a hole.
+pub(super) fn continues<'a>(
+    known: &EventId,
+    stretch: &'a Stretch,
+    base: &Stamp,
+) -> Result<&'a [crate::model::Change], Resync> {
+    if known.revision > stretch.head {
+        return Err(Resync::OtherHistory);
+    }
+    let mut fresh = stretch.changes.as_slice();
+    if known.revision == 0 {
+        if known.stamp != *base {
+            return Err(Resync::OtherHistory);
+        }
+    } else {
+        let Some((first, rest)) = fresh.split_first() else {
+            return Err(Resync::Pruned);
+        };
+        if first.revision != known.revision {
+            return Err(Resync::Pruned);
+        }
+        if first.stamp != known.stamp {
+            return Err(Resync::OtherHistory);
+        }
+        fresh = rest;
+    }
+    let contiguous = fresh
+        .iter()
+        .zip(known.revision + 1..)
+        .all(|(change, due)| change.revision == due);
+    let missing = fresh.is_empty() && known.revision < stretch.head;
+    if contiguous && !missing {
+        Ok(fresh)
+    } else {
+        Err(Resync::Pruned)
+    }
+}
