@@ -78,6 +78,7 @@ CREATE TABLE workflow (
     is_deployed          BOOLEAN NOT NULL,
     deployed_at          INTEGER,
     deployed_input       TEXT,
+    deployed_has_start   BOOLEAN NOT NULL,
     deployed_url         TEXT,
     deployed_headers     BLOB,
     deployed_timeout_ms  BIGINT,

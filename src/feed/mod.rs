@@ -31,14 +31,14 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::model::ids::WorkspaceId;
 use crate::model::{Clock, EventId, Stamp, Timestamp};
 use crate::store::retention::Retention;
-use crate::store::{Db, Result, changes};
+use crate::store::{Db, Error, Result, changes};
 
 pub use caps::Caps;
 pub use open::Opened;
@@ -83,6 +83,8 @@ struct Shared {
     wheel: beat::Wheel,
     replays: Semaphore,
     folds: Semaphore,
+    /// Has the tick look now.
+    look: Notify,
 }
 
 impl Feed {
@@ -107,6 +109,7 @@ impl Feed {
             wheel: beat::Wheel::default(),
             replays: Semaphore::new(REPLAYS),
             folds: Semaphore::new(FOLDS),
+            look: Notify::new(),
         };
         Self {
             shared: Arc::new(shared),
@@ -173,4 +176,11 @@ impl Feed {
             None,
         ))
     }
+}
+
+/// An answer of the database that takes longer than `deadline` is none.
+async fn within<T>(deadline: Duration, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(deadline, answer)
+        .await
+        .unwrap_or_else(|_| Err(Error::late()))
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
 use super::topic::{Appended, RING_FRAMES, Topic};
+use super::{Shared, within};
 use crate::failpoint;
 use crate::model::Revision;
 use crate::store::Result;
@@ -19,6 +19,8 @@ const TOPICS: usize = 64;
 /// Changes one statement reads of a topic.
 #[expect(clippy::cast_possible_wrap, reason = "a small constant")]
 const CHANGES: Revision = RING_FRAMES as Revision / 2;
+/// An answer that takes longer is none.
+const DEADLINE: Duration = Duration::from_secs(5);
 /// Between two tries while the database does not answer.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -31,21 +33,32 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 shared.hub.work.notified().await;
                 continue;
             }
-            if let Err(error) = read(&shared, &topics).await {
-                shared.access.lost(&error);
-                for topic in &topics {
-                    shared.hub.give_back(topic, true);
+            match look(&shared, &topics).await {
+                Ok(snapshot) => append(&shared, &topics, &snapshot).await,
+                Err(error) => {
+                    shared.access.lost(&error);
+                    for topic in &topics {
+                        shared.hub.give_back(topic, true);
+                    }
+                    tokio::time::sleep(PAUSE).await;
                 }
-                tokio::time::sleep(PAUSE).await;
             }
         }
     };
-    let _ = stop.run_until_cancelled(work).await;
+    let _ = stop.run_until_cancelled(Box::pin(work)).await;
 }
 
-async fn read(shared: &Shared, topics: &[Arc<Topic>]) -> Result<()> {
-    let snapshot = snapshot(shared, topics).await?;
-    shared.access.catch_up(snapshot.revocation).await?;
+/// What is new, with rights brought up to that moment.
+async fn look(shared: &Shared, topics: &[Arc<Topic>]) -> Result<Snapshot> {
+    within(DEADLINE, async {
+        let snapshot = snapshot(shared, topics).await?;
+        shared.access.catch_up(snapshot.revocation).await?;
+        Ok(snapshot)
+    })
+    .await
+}
+
+async fn append(shared: &Shared, topics: &[Arc<Topic>], snapshot: &Snapshot) {
     for topic in topics {
         failpoint::pass("feed.between_read_and_append", topic.workspace.as_str()).await;
         let appended = snapshot
@@ -57,7 +70,6 @@ async fn read(shared: &Shared, topics: &[Arc<Topic>]) -> Result<()> {
             .hub
             .give_back(topic, appended == Some(Appended::More));
     }
-    Ok(())
 }
 
 async fn snapshot(shared: &Shared, topics: &[Arc<Topic>]) -> Result<Snapshot> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::{Shared, within};
 use crate::model::Revision;
 use crate::store::Result;
 use crate::store::snapshot::{self, Want};
@@ -21,12 +21,19 @@ const DEADLINE: Duration = Duration::from_secs(3);
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let mut interval = tokio::time::interval(PERIOD);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while stop.run_until_cancelled(interval.tick()).await.is_some() {
-        let looked = tokio::time::timeout(DEADLINE, look(&shared));
-        match stop.run_until_cancelled(looked).await {
-            None | Some(Ok(Ok(()))) => {}
-            Some(Ok(Err(error))) => shared.access.lost(&error),
-            Some(Err(late)) => shared.access.lost(&late),
+    loop {
+        let due = async {
+            tokio::select! {
+                _ = interval.tick() => {}
+                () = shared.look.notified() => {}
+            }
+        };
+        if stop.run_until_cancelled(due).await.is_none() {
+            return;
+        }
+        let looked = Box::pin(within(DEADLINE, look(&shared)));
+        if let Some(Err(error)) = stop.run_until_cancelled(looked).await {
+            shared.access.lost(&error);
         }
     }
 }

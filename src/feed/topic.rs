@@ -310,3 +310,6 @@ pub(super) fn continues<'a>(
         Err(Resync::Pruned)
     }
 }
+
+#[cfg(test)]
+mod tests;

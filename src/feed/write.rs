@@ -89,6 +89,9 @@ impl Write {
         if let Some(workspace) = &self.workspace {
             self.feed.shared.hub.wake(workspace);
         }
+        if !self.revocations.is_empty() {
+            self.feed.shared.look.notify_one();
+        }
         committed
     }
 }

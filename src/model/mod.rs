@@ -1,5 +1,6 @@
 //! Plain types and pure rules: no I/O, no async, nothing of the other rooms.
 
+mod breaking;
 mod change;
 mod clock;
 mod holder;
@@ -8,6 +9,7 @@ mod permission;
 mod refusal;
 mod sealed;
 mod tool;
+mod workflow;
 
 pub use change::{Change, ChangedTool, Definition, EventId, Revision, Source, Stamp};
 pub use clock::{Clock, SystemClock, Timestamp};
@@ -16,3 +18,4 @@ pub use permission::Permission;
 pub use refusal::{Refusal, RefusalKind};
 pub use sealed::Sealed;
 pub use tool::{Tool, ToolDiff};
+pub use workflow::{Endpoint, Input, ServerTool, Workflow, WorkflowServer};

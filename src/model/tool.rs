@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::breaking::narrows;
 use super::{ChangedTool, Definition};
 
 /// A tool as it stands in a list.
@@ -65,11 +66,13 @@ impl ToolDiff {
 /// How one tool differs from what it was; `None` when it does not.
 fn changed(was: &Tool, is: &Tool) -> Option<ChangedTool> {
     let mut what = Vec::new();
+    let mut breaking = Some(false);
     if was.description != is.description {
         what.push("description".to_owned());
     }
     if was.input_schema != is.input_schema {
         what.push("inputSchema".to_owned());
+        breaking = narrows(&was.input_schema, &is.input_schema);
     }
     if what.is_empty() {
         return None;
@@ -77,6 +80,57 @@ fn changed(was: &Tool, is: &Tool) -> Option<ChangedTool> {
     Some(ChangedTool {
         name: is.name.clone(),
         what,
-        breaking: Some(false),
+        breaking,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tool(name: &str, description: &str, input_schema: Value) -> Tool {
+        Tool {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            input_schema,
+        }
+    }
+
+    #[test]
+    fn nothing_differs_in_another_order() {
+        let (a, b) = (
+            tool("a", "", json!({"x": 1, "y": 2})),
+            tool("b", "", json!({})),
+        );
+        let turned = tool("a", "", json!({"y": 2, "x": 1}));
+        assert_eq!(ToolDiff::between(&[a, b.clone()], &[b, turned]), None);
+    }
+
+    #[test]
+    fn a_rename_is_a_removal_and_an_addition() {
+        let diff = ToolDiff::between(&[tool("a", "", json!({}))], &[tool("b", "", json!({}))]);
+        let diff = diff.expect("they differ");
+        assert_eq!(diff.added, ["b"]);
+        assert_eq!(diff.removed, ["a"]);
+        assert!(diff.changed.is_empty());
+        assert!(diff.definitions["a"].after.is_none());
+        assert!(diff.definitions["b"].before.is_none());
+    }
+
+    #[test]
+    fn says_what_differs_and_whether_it_breaks() {
+        let was = tool("a", "old", json!({"type": "object"}));
+        let words = tool("a", "new", json!({"type": "object"}));
+        let diff = ToolDiff::between(std::slice::from_ref(&was), &[words]).expect("they differ");
+        assert_eq!(diff.changed[0].what, ["description"]);
+        assert_eq!(diff.changed[0].breaking, Some(false));
+
+        let stricter = tool("a", "new", json!({"type": "object", "required": ["q"]}));
+        let diff = ToolDiff::between(&[was], &[stricter]).expect("they differ");
+        assert_eq!(diff.changed[0].what, ["description", "inputSchema"]);
+        assert_eq!(diff.changed[0].breaking, Some(true));
+        assert!(diff.definitions["a"].before.is_some() && diff.definitions["a"].after.is_some());
+    }
 }

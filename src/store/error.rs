@@ -31,6 +31,14 @@ pub enum Error {
 /// What use cases return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+impl Error {
+    /// The database did not answer in time.
+    #[must_use]
+    pub const fn late() -> Self {
+        Self::Unavailable(sqlx::Error::PoolTimedOut)
+    }
+}
+
 /// Anything that means "ask again later": lost connections, a server that starts or stops, too
 /// many clients, a transaction ended by its idle limit.
 const UNAVAILABLE: [&str; 8] = [

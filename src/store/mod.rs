@@ -29,7 +29,10 @@ pub mod retention;
 pub mod revocations;
 pub mod sessions;
 pub mod snapshot;
+pub mod tools;
 pub mod users;
+pub mod workflow_servers;
+pub mod workflows;
 
 pub use error::{Error, Result};
 pub use json::JsonText;
