@@ -4,17 +4,18 @@ import { byId, el } from "./dom.js";
 
 const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
+const json = (body) => ` \\\n  -H 'Content-Type: application/json' \\\n  -d ${quote(JSON.stringify(body))}`;
+
 /** A curl call with the cookies of the first line. */
 function curl(method, path, workspace, body) {
   const separator = path.includes("?") ? "&" : "?";
   const url = quote(`${location.origin}${path}${separator}workspaceId=${encodeURIComponent(workspace)}`);
-  const data = body === undefined ? "" : ` \\\n  -H 'Content-Type: application/json' -d ${quote(JSON.stringify(body))}`;
+  const data = body === undefined ? "" : json(body);
   return `curl -b cookies.txt -X ${method} ${url}${data}`;
 }
 
 function signIn(email) {
-  const body = quote(JSON.stringify({ email, password: "YOUR PASSWORD" }));
-  return `curl -c cookies.txt ${quote(`${location.origin}/api/auth/sign-in`)} \\\n  -H 'Content-Type: application/json' -d ${body}`;
+  return `curl -c cookies.txt ${quote(`${location.origin}/api/auth/sign-in`)}${json({ email, password: "YOUR PASSWORD" })}`;
 }
 
 /** Prints the id of what a call made. */

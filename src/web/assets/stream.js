@@ -20,6 +20,9 @@ const CHECK_MS = 60_000;
 /** How long a change may take from the database to the stream before the stream counts as dead. */
 const LATE_MS = 5_000;
 
+/** How long the channel may take to tell the other tabs. */
+const HEARD_MS = 250;
+
 const revisionOf = (id) => Number(id.slice(id.lastIndexOf("-") + 1));
 
 export class Stream {
@@ -116,6 +119,11 @@ export class Stream {
       return;
     }
     navigator.locks.request(this.#name, () => new Promise((resign) => {
+      if (this.#state.state === "closed") {
+        this.#queued = false;
+        resign();
+        return;
+      }
       this.#resign = resign;
       this.#connect();
     }));
@@ -127,6 +135,7 @@ export class Stream {
       this.#source?.close();
       this.#source = null;
       this.#resign = null;
+      if (this.#state.state === "closed") return;
       if (document.visibilityState !== "visible") return;
       this.#resign = () => document.removeEventListener("visibilitychange", follow);
       this.#connect();
@@ -196,9 +205,11 @@ export class Stream {
     this.#source?.close();
     this.#source = null;
     this.#become({ state: "closed", reason });
-    this.#resign?.();
+    const resign = this.#resign;
     this.#resign = null;
     this.#queued = false;
+    // The others hear of the end before one of them is given the lock.
+    setTimeout(() => resign?.(), HEARD_MS);
   }
 
   /** Connects anew when the feed has moved on and the stream has not told, or the server cannot be reached. */
