@@ -22,9 +22,10 @@ use crate::api::health::Dependency;
 use crate::api::{AppState, health, layers};
 use crate::auth::{self, Auth};
 use crate::config::{Config, SecretKey};
-use crate::feed::Feed;
+use crate::feed::{self, Caps, Feed};
 use crate::model::Clock;
 use crate::server;
+use crate::store::retention::Retention;
 use crate::store::{self, Db, meta};
 
 /// How long requests and streams may take to end after the signal. With what follows the process
@@ -44,6 +45,7 @@ pub struct App {
     router: Router,
     server: server::Options,
     crew: Crew,
+    feed: Feed,
     db: Db,
     files: Option<Files>,
     /// Keeps a second `serve` off the same file.
@@ -74,6 +76,7 @@ impl App {
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
+            feed_options(config, &limits),
         );
         let admin = config
             .admin_email
@@ -86,7 +89,13 @@ impl App {
         };
         let auth = Auth::new(db.clone(), clock, feed.clone(), auth_options);
 
-        let state = AppState { auth, feed };
+        for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
+            crew.run(name, task);
+        }
+        let state = AppState {
+            auth,
+            feed: feed.clone(),
+        };
         let routes = crate::api::router(state).merge(health::routes(
             vec![database_health(&db)],
             crew.stop.soft.clone(),
@@ -106,6 +115,7 @@ impl App {
                 h2c: config.h2c,
             },
             crew,
+            feed,
             db,
             files,
             _lock: lock,
@@ -140,9 +150,13 @@ impl App {
     }
 
     /// Serves until `shutdown`, or until a part dies, which is an error; then drains. Takes at most
-    /// 2 s from there.
+    /// 2 s from there. Dropped before its end, it cuts everything off.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
         let stop = self.crew.stop.clone();
+        let _dropped = (
+            stop.soft.clone().drop_guard(),
+            stop.hard.clone().drop_guard(),
+        );
         let serving = server::serve(
             self.listener,
             self.router,
@@ -156,6 +170,7 @@ impl App {
             () = stop.soft.cancelled() => {}
         }
         tracing::info!("stopping");
+        self.feed.drain();
         self.crew.finish(PATIENCE).await;
         if tokio::time::timeout(CLOSING, self.db.close())
             .await
@@ -208,12 +223,44 @@ async fn open_database(config: &Config) -> Result<Db> {
     Ok(db)
 }
 
+fn feed_options(config: &Config, limits: &Limits) -> feed::Options {
+    feed::Options {
+        heartbeat: config.heartbeat,
+        caps: Caps {
+            per_user: config.max_streams_per_user,
+            per_workspace: config.max_streams_per_workspace,
+            total: limits.streams,
+        },
+        retention: Retention {
+            age: config.feed_keep,
+            changes: i64::try_from(config.feed_keep_changes).unwrap_or(i64::MAX),
+            definition_bytes: i64::try_from(config.feed_keep_definitions).unwrap_or(i64::MAX),
+        },
+    }
+}
+
 fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {
     match (config.secret_key()?, files) {
         (Some(key), _) => Ok(key),
         (None, Some(files)) => files.secret_key(),
         // `Config::secret_key` refuses before.
         (None, None) => bail!("TOOLCAST_SECRET_KEY is not set"),
+    }
+}
+
+fn feed_options(config: &Config, limits: Limits) -> feed::Options {
+    feed::Options {
+        heartbeat: config.heartbeat,
+        caps: Caps {
+            per_user: config.max_streams_per_user,
+            per_workspace: config.max_streams_per_workspace,
+            total: limits.streams,
+        },
+        retention: Retention {
+            age: config.feed_keep,
+            changes: config.feed_keep_changes,
+            definition_bytes: config.feed_keep_definitions,
+        },
     }
 }
 

@@ -114,14 +114,14 @@ pub struct Config {
 
     /// How many changes of a workspace are kept
     #[arg(long, env = "TOOLCAST_FEED_KEEP_CHANGES", value_name = "TOOLCAST_FEED_KEEP_CHANGES",
-        hide_env = true, default_value = "10000", value_parser = values::count)]
-    pub feed_keep_changes: usize,
+        hide_env = true, default_value = "10000", value_parser = values::row_count)]
+    pub feed_keep_changes: i64,
 
     /// How much room a workspace's old tool definitions may take
     #[arg(long, env = "TOOLCAST_FEED_KEEP_DEFINITIONS",
         value_name = "TOOLCAST_FEED_KEEP_DEFINITIONS", hide_env = true,
         default_value = "256MiB", value_parser = values::bytes)]
-    pub feed_keep_definitions: u64,
+    pub feed_keep_definitions: i64,
 
     /// What is logged: a level, or targets with levels, such as info,toolcast=debug
     #[arg(long, env = "TOOLCAST_LOG", value_name = "TOOLCAST_LOG", hide_env = true,

@@ -4,6 +4,7 @@
 //! use. A right that is taken away ends its streams on every replica: the revocation is written in
 //! the transaction that takes it.
 
+mod rights;
 mod session;
 
 use std::fmt;

@@ -128,7 +128,7 @@ fn property(name: &str, field: &Value) -> Value {
 /// The overrides that speak of an argument of `base`.
 #[must_use]
 pub fn prune(mut overrides: Overrides, base: &Value) -> Overrides {
-    overrides.retain(|name, _| argument(base, name).is_some());
+    overrides.retain(|name, _| argument(base, name).is_some_and(Value::is_object));
     overrides
 }
 

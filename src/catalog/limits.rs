@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::text::{storable, trim};
-use crate::model::Refusal;
+use crate::model::{Refusal, ServerTool};
+use crate::store::tools::Totals;
 
 /// Workflows a workspace may have.
 pub(super) const WORKFLOWS: i64 = 1_000;
@@ -141,6 +142,14 @@ pub(super) fn schema(bytes: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Bounds the descriptions that take the place of the input's.
+pub(super) fn overrides(bytes: usize) -> Result<(), Refusal> {
+    if bytes > SCHEMA_BYTES {
+        return Err(exceeds("Tool parameter descriptions", SCHEMA_BYTES));
+    }
+    Ok(())
+}
+
 /// A description: trimmed, bounded, `None` when blank.
 pub(super) fn description(what: &str, text: Option<&str>) -> Result<Option<String>, Refusal> {
     let text = trim(text.unwrap_or_default());
@@ -186,10 +195,11 @@ pub(super) struct Budget {
 
 impl Budget {
     /// What one tool takes.
-    pub(super) fn of(name: &str, description: Option<&str>, schema: &Value) -> Self {
+    pub(super) fn of_tool(tool: &ServerTool) -> Self {
         let bytes = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
-        let schemas = bytes(size(schema));
-        let words = bytes(name.len() + description.map_or(0, str::len));
+        let schemas = bytes(size(&tool.parameter_schema));
+        let description = tool.tool_description.as_ref();
+        let words = bytes(tool.tool_name.len() + description.map_or(0, String::len));
         Self {
             schemas,
             metadata: words.saturating_add(schemas),
@@ -228,6 +238,15 @@ impl Budget {
             )));
         }
         Ok(())
+    }
+}
+
+impl From<Totals> for Budget {
+    fn from(totals: Totals) -> Self {
+        Self {
+            schemas: totals.schemas,
+            metadata: totals.metadata,
+        }
     }
 }
 
@@ -296,8 +315,7 @@ mod tests {
             at(1, 10_485_761).check(full).expect_err("over").text,
             "MCP server tool metadata exceeds maximum size of 10485760 bytes"
         );
-        let tool = Budget::of("ab", Some("é"), &json!({}));
-        assert_eq!(tool, at(2, 6));
+        let tool = at(2, 6);
         assert_eq!(tool.plus(tool).minus(tool), tool);
     }
 }

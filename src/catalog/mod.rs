@@ -1,8 +1,123 @@
-//! The rules of workspaces, workflows and workflow servers.
+//! The rules and use cases of workflows, workflow servers and their tools.
+//!
+//! # How a change is told
+//!
+//! Every write begins with the workspace's lock, looks at the tools that clients see in the part
+//! it touches ([`offered`]), writes its rows, looks again, and records what differs, one change
+//! per server in the order of their ids. So no use case decides whether it must tell: what makes
+//! no difference to clients is silent, and nothing that does is forgotten.
 
-mod input;
+mod endpoint;
+pub mod input;
 mod limits;
+mod offered;
+mod patch;
+mod sample;
+mod server_tools;
 mod text;
 mod tool_name;
+mod workflow_servers;
+mod workflows;
 
-pub use tool_name::tool_name;
+use std::sync::Arc;
+
+use url::Url;
+
+use crate::failpoint;
+use crate::feed::{Feed, Write};
+use crate::model::ids::WorkspaceId;
+use crate::model::{Clock, EventId, Refusal, Timestamp};
+use crate::seal::Sealer;
+use crate::store::Db;
+
+pub use self::endpoint::EndpointEdit;
+pub use self::patch::Patch;
+pub use self::sample::Sample;
+pub use self::server_tools::{ListedTool, NewTool, ToolEdit};
+pub use self::tool_name::tool_name;
+pub use self::workflow_servers::{
+    AddedTool, CreatedServer, ListedServer, NewServer, ServerEdit, ServerWithTools,
+};
+pub use self::workflows::{NewWorkflow, WorkflowEdit};
+pub use crate::store::{Error, Result};
+
+/// What `Catalog` needs to know of the settings.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where people reach us: the base of the sample's endpoint.
+    pub public_url: Url,
+}
+
+/// Workflows, workflow servers and tools. A cheap handle.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    shared: Arc<Shared>,
+}
+
+/// What every handle shares.
+#[derive(Debug)]
+struct Shared {
+    db: Db,
+    clock: Arc<dyn Clock>,
+    feed: Feed,
+    sealer: Sealer,
+    options: Options,
+}
+
+/// Rows, and the place in the feed that was read before them: whoever follows the feed from there
+/// misses nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen<T> {
+    /// Where the feed stood; `None` when there is no such workspace.
+    pub at: Option<EventId>,
+    /// What was read after that.
+    pub rows: T,
+}
+
+impl Catalog {
+    /// Over one database; changes go into `feed`.
+    #[must_use]
+    pub fn new(
+        db: Db,
+        clock: Arc<dyn Clock>,
+        feed: Feed,
+        sealer: Sealer,
+        options: Options,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                db,
+                clock,
+                feed,
+                sealer,
+                options,
+            }),
+        }
+    }
+
+    fn db(&self) -> &Db {
+        &self.shared.db
+    }
+
+    fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    /// Where the feed stands; to be asked before the rows of a list.
+    async fn head(&self, workspace: &WorkspaceId) -> Result<Option<EventId>> {
+        let at = self.shared.feed.head(workspace).await?;
+        failpoint::pass("catalog.list.between_revision_and_rows", workspace.as_str()).await;
+        Ok(at)
+    }
+
+    /// Begins a write. A workspace that went since the caller was let in is one without a grant.
+    async fn begin(&self, workspace: &WorkspaceId) -> Result<Write> {
+        let begun = self.shared.feed.begin(workspace).await?;
+        Ok(begun.ok_or_else(|| Refusal::forbidden("Access denied to workspace"))?)
+    }
+}
+
+/// 400 for what has another shape than it must have.
+fn wrong_shape() -> Refusal {
+    Refusal::invalid("Invalid request format")
+}

@@ -129,6 +129,10 @@ pub(super) fn count(text: &str) -> Result<usize, &'static str> {
     }
 }
 
+pub(super) fn row_count(text: &str) -> Result<i64, &'static str> {
+    count(text).map(|count| i64::try_from(count).unwrap_or(i64::MAX))
+}
+
 pub(super) fn heartbeat(text: &str) -> Result<Duration, &'static str> {
     const LONGEST: Duration = Duration::from_mins(5);
     const SHORTEST: Duration = Duration::from_millis(100);
@@ -152,9 +156,10 @@ pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
         .ok_or("expected a time above 0 in ms, s, m, h or d, such as 30s or 7d")
 }
 
-pub(super) fn bytes(text: &str) -> Result<u64, &'static str> {
+pub(super) fn bytes(text: &str) -> Result<i64, &'static str> {
     let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
     scaled(text, &units, 1)
+        .and_then(|bytes| i64::try_from(bytes).ok())
         .ok_or("expected a size above 0 in bytes, KiB, MiB or GiB, such as 256MiB")
 }
 

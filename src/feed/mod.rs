@@ -31,6 +31,7 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -74,7 +75,7 @@ struct Shared {
     db: Db,
     clock: Arc<dyn Clock>,
     options: Options,
-    /// Owns the commits that a dropped request must not cut off, and the feed's own tasks.
+    /// Owns the commits that a dropped request must not cut off.
     tasks: TaskTracker,
     /// The stamp of revision 0.
     base_stamp: Stamp,
@@ -88,7 +89,7 @@ struct Shared {
 }
 
 impl Feed {
-    /// Over one database; `tasks` is waited for at the stop. Streams need [`Feed::start`] first.
+    /// Over one database; `tasks` is waited for at the stop. Streams need [`Feed::tasks`] first.
     #[must_use]
     pub fn new(
         db: Db,
@@ -116,22 +117,37 @@ impl Feed {
         }
     }
 
-    /// Starts reading, ticking, beating and pruning, until `stop`. `rights` says who may follow
-    /// what.
-    pub fn start(&self, rights: Arc<dyn Rights>, stop: &CancellationToken) {
+    /// What the feed lives on, each with its name: reading, ticking, beating and pruning, until
+    /// `stop`. `rights` says who may follow what. Streams can be opened from here on.
+    pub fn tasks(
+        &self,
+        rights: Arc<dyn Rights>,
+        stop: &CancellationToken,
+    ) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
         let shared = &self.shared;
         shared.access.ask(rights);
-        let tasks = &shared.tasks;
+        let heartbeat = shared.options.heartbeat;
+        let mut tasks: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
+            (
+                "tick",
+                Box::pin(tick::run(Arc::clone(shared), stop.clone())),
+            ),
+            (
+                "heartbeats",
+                Box::pin(beat::run(Arc::clone(shared), heartbeat, stop.clone())),
+            ),
+            (
+                "pruner",
+                Box::pin(prune::run(Arc::clone(shared), stop.clone())),
+            ),
+        ];
         for _ in 0..reader::READERS {
-            tasks.spawn(reader::run(Arc::clone(shared), stop.clone()));
+            tasks.push((
+                "reader",
+                Box::pin(reader::run(Arc::clone(shared), stop.clone())),
+            ));
         }
-        tasks.spawn(tick::run(Arc::clone(shared), stop.clone()));
-        tasks.spawn(beat::run(
-            Arc::clone(shared),
-            shared.options.heartbeat,
-            stop.clone(),
-        ));
-        tasks.spawn(prune::run(Arc::clone(shared), stop.clone()));
+        tasks
     }
 
     /// Ends every stream with a hint when to come back, and every one that still comes.

@@ -21,13 +21,15 @@ pub enum Input {
 }
 
 /// Where a workflow is called.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Endpoint {
     /// Absolute, http or https.
     pub url: String,
     /// The names of its headers, in order; the values are in `headers` only.
     pub header_names: Vec<String>,
-    /// The headers as a JSON object; `None` when there are none.
+    /// The headers as a JSON object; `None` when there are none. Never shown.
+    #[serde(skip)]
     pub headers: Option<Sealed>,
     /// Milliseconds a call may take.
     pub timeout_ms: i64,
@@ -35,7 +37,8 @@ pub struct Endpoint {
 
 /// Something callable over HTTP that a workspace registered. `input` and `endpoint` are the draft;
 /// schemas and calls read the copy made when it was deployed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Workflow {
     /// Its id.
     pub id: WorkflowId,
@@ -45,14 +48,15 @@ pub struct Workflow {
     pub name: String,
     /// What it does.
     pub description: Option<String>,
-    /// What the draft takes.
-    pub input: Input,
-    /// Where the draft is called.
-    pub endpoint: Option<Endpoint>,
     /// Whether its tools are offered.
     pub is_deployed: bool,
     /// When the deployed copy was made, while it is deployed.
     pub deployed_at: Option<Timestamp>,
+    /// What the draft takes, under the name of its form.
+    #[serde(flatten)]
+    pub input: Input,
+    /// Where the draft is called.
+    pub endpoint: Option<Endpoint>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was last written.

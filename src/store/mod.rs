@@ -27,6 +27,7 @@ pub mod members;
 pub mod meta;
 pub mod retention;
 pub mod revocations;
+pub mod rights;
 pub mod sessions;
 pub mod snapshot;
 pub mod tools;

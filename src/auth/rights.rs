@@ -1,0 +1,58 @@
+//! Who may follow what: the check that admits a stream is the one that keeps it open.
+
+use futures_util::future::BoxFuture;
+
+use super::Auth;
+use crate::feed::{Rights, Verdict};
+use crate::model::{Credential, Ended, Holder, Timestamp};
+use crate::store::rights::{Asked, Found, look};
+use crate::store::{Error, Result};
+
+impl Auth {
+    /// One verdict for each holder, in order, from one query.
+    pub async fn check_holders(&self, holders: &[Holder]) -> Result<Vec<Verdict>> {
+        let asked: Vec<Asked<'_>> = (0..)
+            .zip(holders)
+            .map(|(n, holder)| {
+                let Credential::Session(session) = &holder.credential;
+                Asked {
+                    n,
+                    session: session.as_str(),
+                    user: holder.user.as_str(),
+                    workspace: holder.workspace.as_str(),
+                }
+            })
+            .collect();
+        let found = look(&mut self.shared.db.read().await?, &asked).await?;
+        if found.len() != holders.len() {
+            return Err(Error::Corrupt("not one answer for each holder".to_owned()));
+        }
+        let now = self.shared.clock.now();
+        Ok(found.iter().map(|found| verdict(found, now)).collect())
+    }
+}
+
+impl Rights for Auth {
+    fn check<'a>(&'a self, holders: &'a [Holder]) -> BoxFuture<'a, Result<Vec<Verdict>>> {
+        Box::pin(self.check_holders(holders))
+    }
+}
+
+fn verdict(found: &Found, now: Timestamp) -> Verdict {
+    if !found.has_user {
+        return Verdict::Ended(Ended::UserDeleted);
+    }
+    let Some(until) = found.expires_at else {
+        return Verdict::Ended(Ended::SignedOut);
+    };
+    if until <= now {
+        return Verdict::Ended(Ended::Expired);
+    }
+    if !found.has_workspace {
+        return Verdict::Ended(Ended::WorkspaceDeleted);
+    }
+    if !found.has_grant {
+        return Verdict::Ended(Ended::AccessRemoved);
+    }
+    Verdict::Allowed { until }
+}

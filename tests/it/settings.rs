@@ -1,0 +1,144 @@
+//! Wrong settings stop the start, with the variable's name and what was expected.
+
+use tempfile::tempdir;
+
+use crate::support::{Program, toolcast};
+
+async fn refused(settings: &[(&str, &str)]) -> String {
+    let folder = tempdir().unwrap();
+    let mut command = toolcast();
+    command
+        .current_dir(folder.path())
+        .envs(settings.iter().copied());
+    let (status, _, log) = Program::start(&mut command).end().await;
+    assert!(!status.success(), "it started with {settings:?}");
+    let left: Vec<_> = folder.path().read_dir().unwrap().collect();
+    assert!(left.is_empty(), "a refused start left {left:?}");
+    log
+}
+
+#[tokio::test]
+async fn a_wrong_variable_is_named() {
+    for (variable, value, expected) in [
+        ("TOOLCAST_LISTEN", "8080", "127.0.0.1:8080"),
+        ("TOOLCAST_PUBLIC_URL", "tools.example.com", "https://"),
+        ("TOOLCAST_ALLOWED_ORIGINS", "*", "exact origin"),
+        ("TOOLCAST_HEARTBEAT", "never", "30s"),
+        ("TOOLCAST_MAX_STREAMS", "all", "whole number"),
+        ("TOOLCAST_FEED_KEEP", "0", "7d"),
+        ("TOOLCAST_LOG", "loud", "info"),
+        ("TOOLCAST_LOG_FORMAT", "xml", "json"),
+        ("TOOLCAST_H2C", "perhaps", "true"),
+        ("TOOLCAST_SECRET_KEY", "c2hvcnQ=", "openssl rand -base64 32"),
+        (
+            "TOOLCAST_SECRET_KEY_PREVIOUS",
+            "c2hvcnQ=",
+            "32 bytes in base64",
+        ),
+        ("DATABASE_URL", "mysql://localhost/x", "postgres://"),
+        (
+            "DATABASE_URL",
+            "postgres://localhost/x",
+            "TOOLCAST_SECRET_KEY",
+        ),
+        (
+            "TOOLCAST_ADMIN_EMAIL",
+            "a@example.com",
+            "TOOLCAST_ADMIN_PASSWORD",
+        ),
+        (
+            "TOOLCAST_ADMIN_PASSWORD",
+            "correct horse battery",
+            "TOOLCAST_ADMIN_EMAIL",
+        ),
+    ] {
+        let log = refused(&[(variable, value)]).await;
+        assert!(
+            log.contains(variable) || expected.starts_with("TOOLCAST"),
+            "{variable}: {log}"
+        );
+        assert!(
+            log.contains("expected") || log.contains("possible values"),
+            "{log}"
+        );
+        assert!(log.contains(expected), "{variable}={value}: {log}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_is_not_repeated() {
+    for variable in ["TOOLCAST_SECRET_KEY", "DATABASE_URL"] {
+        let log = refused(&[(variable, "hunter2")]).await;
+        assert!(log.contains(variable) && !log.contains("hunter2"), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn a_variable_set_to_nothing_is_not_set() {
+    let folder = tempdir().unwrap();
+    let settings = [
+        ("TOOLCAST_HEARTBEAT", ""),
+        ("TOOLCAST_SECRET_KEY", ""),
+        ("TOOLCAST_ADMIN_EMAIL", ""),
+        ("DATABASE_URL", ""),
+    ];
+    let program = Program::serve(&folder, &settings).await;
+    assert!(folder.path().join("toolcast.db").exists());
+    program.signal("TERM").await;
+    assert!(program.end().await.0.success());
+}
+
+#[tokio::test]
+async fn a_file_in_the_folder_holds_settings_too_and_the_environment_wins() {
+    let folder = tempdir().unwrap();
+    let lines = "TOOLCAST_PUBLIC_URL=https://file.example.com\nTOOLCAST_LOG_FORMAT=json\n";
+    std::fs::write(folder.path().join(".env"), lines).unwrap();
+    let program = Program::serve(
+        &folder,
+        &[("TOOLCAST_PUBLIC_URL", "https://won.example.com")],
+    )
+    .await;
+    assert_eq!(program.url(), "https://won.example.com");
+    program.signal("TERM").await;
+    let (_, _, log) = program.end().await;
+    for line in log.lines() {
+        serde_json::from_str::<serde_json::Value>(line).expect("a log of JSON");
+    }
+    assert!(log.contains("stopping"), "{log}");
+}
+
+#[tokio::test]
+async fn help_names_every_variable_and_shows_defaults() {
+    let mut command = toolcast();
+    command
+        .args(["serve", "--help"])
+        .env("TOOLCAST_SECRET_KEY", "hunter2");
+    let (status, help, _) = Program::start(&mut command).end().await;
+    assert!(status.success() && !help.contains("hunter2"));
+    for text in [
+        "TOOLCAST_LISTEN",
+        "127.0.0.1:8080",
+        "DATABASE_URL",
+        "sqlite://toolcast.db",
+    ] {
+        assert!(help.contains(text), "{text} is not in {help}");
+    }
+    // The example file and the help are one list.
+    let example = include_str!("../../.env.example");
+    for name in help
+        .split(['<', '>'])
+        .filter(|word| word.contains('_') && !word.contains(' '))
+    {
+        assert!(example.contains(name), "{name} is not in .env.example");
+    }
+    for line in example.lines().filter_map(|line| line.strip_prefix('#')) {
+        let Some((name, _)) = line.split_once('=') else {
+            continue;
+        };
+        let variable = name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+        assert!(
+            !variable || help.contains(name),
+            "{name} is no setting of serve"
+        );
+    }
+}

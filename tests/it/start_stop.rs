@@ -1,0 +1,194 @@
+//! Starting, and stopping at once (promise 7).
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use tempfile::tempdir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::{Backend, Client, Program, TestServer, toolcast};
+
+/// What promise 7 allows.
+const AT_ONCE: Duration = Duration::from_secs(2);
+/// Begins a request whose body never comes.
+const UNFINISHED: &str = "POST /api/auth/sign-in HTTP/1.1\r\nHost: x\r\n\
+                          Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+
+fn address(program: &Program) -> SocketAddr {
+    program
+        .url()
+        .strip_prefix("http://")
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+async fn send(to: SocketAddr, request: &str) -> TcpStream {
+    let mut socket = TcpStream::connect(to).await.unwrap();
+    socket.write_all(request.as_bytes()).await.unwrap();
+    socket
+}
+
+/// Waits until the service has read everything sent to it before: it answers a later request.
+async fn seen(program: &Program) {
+    Client::new(program.url()).get("/healthz").await.data(200);
+}
+
+#[tokio::test]
+async fn it_says_where_it_is_and_where_its_files_lie() {
+    let folder = tempdir().unwrap();
+    let mut program = Program::serve(&folder, &[]).await;
+    let mut told = String::new();
+    while !told.contains("Ctrl-C") {
+        told.push_str(&program.next_line().await);
+    }
+    for file in ["toolcast.db", "toolcast.key"] {
+        let path = folder.path().join(file);
+        assert!(told.contains(path.to_str().unwrap()), "{told}");
+        assert!(path.exists());
+    }
+    Client::new(program.url()).get("/readyz").await.data(200);
+    program.signal("INT").await;
+    assert!(program.end().await.0.success());
+}
+
+#[tokio::test]
+async fn it_comes_back_on_the_same_files() {
+    let folder = tempdir().unwrap();
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let program = Program::serve(&folder, &[]).await;
+        keys.push(std::fs::read(folder.path().join("toolcast.key")).unwrap());
+        // As after a power cut.
+        program.signal("KILL").await;
+        assert!(!program.end().await.0.success());
+    }
+    assert_eq!(keys[0], keys[1]);
+}
+
+#[tokio::test]
+async fn a_signal_ends_it_within_two_seconds_whatever_is_open() {
+    for signal in ["TERM", "INT"] {
+        let folder = tempdir().unwrap();
+        let program = Program::serve(&folder, &[]).await;
+        let to = address(&program);
+        let mut open = [
+            send(to, "").await,
+            send(to, "GET / HT").await,
+            send(to, UNFINISHED).await,
+        ];
+        seen(&program).await;
+        let begun = Instant::now();
+        program.signal(signal).await;
+        let (status, _, log) = program.end().await;
+        assert!(status.success(), "{status}: {log}");
+        assert!(begun.elapsed() < AT_ONCE, "{:?}: {log}", begun.elapsed());
+        for socket in &mut open {
+            let mut rest = Vec::new();
+            // A reset is an end, too.
+            let _ = socket.read_to_end(&mut rest).await;
+        }
+        assert!(TcpStream::connect(to).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn with_nothing_under_way_it_ends_much_sooner() {
+    let folder = tempdir().unwrap();
+    let program = Program::serve(&folder, &[]).await;
+    let _silent = send(address(&program), "").await;
+    seen(&program).await;
+    let begun = Instant::now();
+    program.signal("TERM").await;
+    assert!(program.end().await.0.success());
+    assert!(begun.elapsed() < AT_ONCE / 2, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let folder = tempdir().unwrap();
+    let program = Program::serve(&folder, &[]).await;
+    let to = address(&program);
+    let _open = send(to, UNFINISHED).await;
+    seen(&program).await;
+    program.signal("TERM").await;
+    // The first one was taken when the listener is closed.
+    while TcpStream::connect(to).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    program.signal("TERM").await;
+    let (status, _, log) = program.end().await;
+    assert_eq!(status.code(), Some(130), "{log}");
+}
+
+#[tokio::test]
+async fn a_taken_port_is_named_with_another_to_try() {
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let taken = taken.local_addr().map(|address| (taken, address)).unwrap();
+    let folder = tempdir().unwrap();
+    let mut command = toolcast();
+    command
+        .current_dir(folder.path())
+        .env("TOOLCAST_LISTEN", taken.1.to_string());
+    let (status, _, log) = Program::start(&mut command).end().await;
+    assert_eq!(status.code(), Some(1));
+    assert!(
+        log.contains(&format!("TOOLCAST_LISTEN: {} is taken", taken.1)),
+        "{log}"
+    );
+    let hint = log
+        .split("TOOLCAST_LISTEN=")
+        .nth(1)
+        .expect("another port")
+        .trim();
+    assert_ne!(hint.parse::<SocketAddr>().unwrap(), taken.1);
+}
+
+#[tokio::test]
+async fn a_second_serve_on_the_same_file_is_refused() {
+    let folder = tempdir().unwrap();
+    let first = Program::serve(&folder, &[]).await;
+    let mut command = toolcast();
+    command
+        .current_dir(folder.path())
+        .env("TOOLCAST_LISTEN", "127.0.0.1:0");
+    let (status, _, log) = Program::start(&mut command).end().await;
+    assert_eq!(status.code(), Some(1));
+    assert!(
+        log.contains("another `toolcast serve` runs on") && log.contains("DATABASE_URL"),
+        "{log}"
+    );
+    seen(&first).await;
+}
+
+#[tokio::test]
+async fn a_cap_above_the_limit_of_open_files_is_lowered_with_one_warning() {
+    let folder = tempdir().unwrap();
+    let program = Program::serve(&folder, &[("TOOLCAST_MAX_STREAMS", "1000000000")]).await;
+    program.signal("TERM").await;
+    let (_, _, log) = program.end().await;
+    assert_eq!(
+        log.matches("TOOLCAST_MAX_STREAMS is lowered from 1000000000")
+            .count(),
+        1,
+        "{log}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_in_this_process_stops_and_starts_again_at_its_address() {
+    for backend in [Backend::Sqlite, Backend::Postgres] {
+        let mut server = TestServer::start_with(backend, |_| {}).await;
+        let client = server.client();
+        client.get("/readyz").await.data(200);
+        server.stop().await;
+        assert!(client.get("/readyz").attempt().await.is_err());
+        server.start().await;
+        client.get("/readyz").await.data(200);
+        server.kill().await;
+        assert!(client.get("/readyz").attempt().await.is_err());
+        server.start().await;
+        client.get("/readyz").await.data(200);
+    }
+}

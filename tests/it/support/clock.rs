@@ -1,0 +1,34 @@
+//! Time that moves only when a test says so.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use toolcast::model::{Clock, SystemClock, Timestamp};
+
+/// Starts at the machine's time and stands still.
+#[derive(Debug)]
+pub struct ManualClock {
+    millis: AtomicI64,
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self {
+            millis: AtomicI64::new(SystemClock.now().millis()),
+        }
+    }
+}
+
+impl ManualClock {
+    /// Moves it into the future.
+    pub fn advance(&self, by: Duration) {
+        let by = i64::try_from(by.as_millis()).unwrap();
+        self.millis.fetch_add(by, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.millis.load(Ordering::SeqCst))
+    }
+}

@@ -1,0 +1,58 @@
+//! One way to start a server, a database, a client and a stream. Tests drive the real service over
+//! a real port; nothing is mocked but the clock.
+
+mod client;
+mod clock;
+mod database;
+mod events;
+mod program;
+mod server;
+
+use std::time::Duration;
+
+pub use client::{Client, Reply};
+pub use clock::ManualClock;
+pub use database::{Backend, TestDatabase, execute};
+pub use events::{EventStream, Frame};
+pub use program::{Program, toolcast};
+pub use server::TestServer;
+
+/// How long anything may take before a test gives up on it. Never the time a test waits.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// What `both!` can hand to a test, fresh on each database.
+pub trait Fresh: Sized {
+    /// A new one.
+    fn fresh(backend: Backend) -> impl Future<Output = Self> + Send;
+}
+
+/// Writes a test once and runs it on both databases:
+///
+/// ```ignore
+/// both! {
+///     async fn names_are_trimmed(server: TestServer) { … }
+/// }
+/// ```
+///
+/// becomes `names_are_trimmed::postgres` and `names_are_trimmed::sqlite`. The argument may also be
+/// a `TestDatabase`, for tests of the store alone.
+macro_rules! both {
+    ($($(#[$meta:meta])* async fn $name:ident($argument:ident: $kind:ident) $body:block)+) => {$(
+        $(#[$meta])*
+        mod $name {
+            use super::*;
+
+            async fn run($argument: $kind) $body
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                run(<$kind as crate::support::Fresh>::fresh(crate::support::Backend::Postgres).await).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                run(<$kind as crate::support::Fresh>::fresh(crate::support::Backend::Sqlite).await).await;
+            }
+        }
+    )+};
+}

@@ -1,0 +1,108 @@
+//! The real binary as a process of its own.
+
+use std::process::{ExitStatus, Stdio};
+
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+use super::DEADLINE;
+
+/// The binary with nothing from this environment; killed when it is dropped.
+pub fn toolcast() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolcast"));
+    command
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+/// A running `toolcast`.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    url: String,
+}
+
+impl Program {
+    /// Serves in `folder`, on a free port unless `settings` say otherwise, and waits until it
+    /// says where.
+    pub async fn serve(folder: &TempDir, settings: &[(&str, &str)]) -> Self {
+        let mut command = toolcast();
+        command
+            .current_dir(folder.path())
+            .env("TOOLCAST_LISTEN", "127.0.0.1:0")
+            .envs(settings.iter().copied());
+        let mut program = Self::start(&mut command);
+        let line = program.next_line().await;
+        let url = line.strip_prefix("Toolcast is at ");
+        program.url = url.expect("the line with the URL").to_owned();
+        program
+    }
+
+    /// Starts any command line.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self {
+            child,
+            output,
+            url: String::new(),
+        }
+    }
+
+    /// Where it serves.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The next line of its standard output.
+    pub async fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        let reading = self.output.read_line(&mut line);
+        let read = timeout(DEADLINE, reading).await.expect("no line in time");
+        if read.unwrap() == 0 {
+            let log = read_all(self.child.stderr.as_mut()).await;
+            panic!("it ended instead of writing a line: {log}");
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+
+    /// Sends a signal by its name, such as `TERM`.
+    pub async fn signal(&self, name: &str) {
+        let id = self.child.id().expect("it runs");
+        let sent = Command::new("/bin/sh")
+            .args(["-c", &format!("kill -{name} {id}")])
+            .status()
+            .await;
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits until it is gone; what it had written to standard output and error comes with it.
+    pub async fn end(mut self) -> (ExitStatus, String, String) {
+        let mut errors = self.child.stderr.take();
+        let waiting = async {
+            let (output, log, status) = tokio::join!(
+                read_all(Some(&mut self.output)),
+                read_all(errors.as_mut()),
+                self.child.wait(),
+            );
+            (status.unwrap(), output, log)
+        };
+        timeout(DEADLINE, waiting).await.expect("no end in time")
+    }
+}
+
+async fn read_all(from: Option<&mut (impl AsyncRead + Unpin)>) -> String {
+    let mut text = String::new();
+    if let Some(from) = from {
+        from.read_to_string(&mut text).await.unwrap();
+    }
+    text
+}

@@ -1,0 +1,140 @@
+//! The service, in this process, on a port of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+use toolcast::app::App;
+use toolcast::config::Config;
+use toolcast::model::Clock;
+
+use super::{Backend, Client, DEADLINE, Fresh, ManualClock, TestDatabase};
+
+/// The instance admin that every test server starts with.
+pub const ADMIN: (&str, &str) = ("admin@example.com", "correct horse battery staple");
+
+/// A running service with a database of its own.
+#[derive(Debug)]
+pub struct TestServer {
+    /// The service's time.
+    pub clock: Arc<ManualClock>,
+    config: Config,
+    /// Shared with other replicas.
+    database: Arc<TestDatabase>,
+    address: SocketAddr,
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    shutdown: oneshot::Sender<()>,
+    done: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Fresh for TestServer {
+    async fn fresh(backend: Backend) -> Self {
+        Self::start_with(backend, |_| {}).await
+    }
+}
+
+impl TestServer {
+    /// Starts one with settings of its own.
+    pub async fn start_with(backend: Backend, change: impl FnOnce(&mut Config)) -> Self {
+        let database = Arc::new(TestDatabase::fresh(backend).await);
+        let mut config = Config::from_flags([
+            "--listen=127.0.0.1:0",
+            "--database-connections=8",
+            "--secret-key=AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=",
+            &format!("--database-url={}", database.url()),
+            &format!("--admin-email={}", ADMIN.0),
+            &format!("--admin-password={}", ADMIN.1),
+        ])
+        .unwrap();
+        change(&mut config);
+        Self::run(config, database, Arc::default()).await
+    }
+
+    /// Another replica on the same database and clock. PostgreSQL only: SQLite is for one.
+    pub async fn replica(&self) -> Self {
+        let mut config = self.config.clone();
+        config.listen.set_port(0);
+        Self::run(config, Arc::clone(&self.database), Arc::clone(&self.clock)).await
+    }
+
+    async fn run(config: Config, database: Arc<TestDatabase>, clock: Arc<ManualClock>) -> Self {
+        let mut server = Self {
+            address: config.listen,
+            clock,
+            config,
+            database,
+            running: None,
+        };
+        server.start().await;
+        server
+    }
+
+    /// Starts it again after [`TestServer::stop`], at the same address.
+    pub async fn start(&mut self) {
+        assert!(self.running.is_none(), "it runs already");
+        self.config.listen = self.address;
+        let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let app = App::build(&self.config, clock).await.unwrap();
+        self.address = app.address();
+        let (shutdown, asked) = oneshot::channel();
+        let done = TaskTracker::new().spawn(app.run(async {
+            // Dropped without a word it stops, too.
+            let _ = asked.await;
+        }));
+        self.running = Some(Running { shutdown, done });
+    }
+
+    /// Stops it as SIGTERM would, and waits until it is gone.
+    pub async fn stop(&mut self) {
+        let running = self.running.take().expect("it runs");
+        running.shutdown.send(()).unwrap();
+        let ended = timeout(DEADLINE, running.done).await;
+        ended.expect("no end before the deadline").unwrap().unwrap();
+    }
+
+    /// Cuts it off without a word, as a power cut would.
+    pub async fn kill(&mut self) {
+        let running = self.running.take().expect("it runs");
+        running.done.abort();
+        let _ = running.done.await;
+    }
+
+    /// `http://address`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Its address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Its database.
+    pub fn database(&self) -> &TestDatabase {
+        &self.database
+    }
+
+    /// Someone who is not signed in.
+    pub fn client(&self) -> Client {
+        Client::new(&self.url())
+    }
+
+    /// The instance admin, signed in.
+    pub async fn admin(&self) -> Client {
+        let client = self.client();
+        client.sign_in(ADMIN.0, ADMIN.1).await.data(200);
+        client
+    }
+}
