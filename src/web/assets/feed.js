@@ -30,6 +30,12 @@ export class Feed {
     this.#older.addEventListener("click", () => this.#showOlder());
   }
 
+  /** What is shown is of another history: shows nothing until the next `load`. */
+  restart() {
+    this.#items.clear();
+    this.#list.replaceChildren();
+  }
+
   /** Reads the newest changes and shows them in place of what is there. What was open stays open. */
   async load() {
     const { changes, nextBefore } = await this.#read({ limit: PAGE });
@@ -41,6 +47,10 @@ export class Feed {
     for (const change of changes) this.#items.set(change.revision, this.#item(change, open.has(change.revision)));
     this.#list.replaceChildren(...this.#items.values());
     this.#page(nextBefore);
+    // What was there before anyone looked is not read out; what comes from now on is.
+    const log = byId("feed-log");
+    log.setAttribute("role", "log");
+    log.setAttribute("aria-live", "polite");
   }
 
   /** Puts a frame's change on top. */

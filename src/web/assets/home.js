@@ -130,6 +130,10 @@ const stream = new Stream({
   user: home.dataset.user,
   onState: showState,
   onGap: () => readAgain(),
+  onResync() {
+    feed.restart();
+    readAgain();
+  },
   onChange(change, isNext) {
     // A frame that stands for several revisions, or leaves names out, is better read from the history.
     if (isNext && !change.more) {

@@ -40,7 +40,7 @@ function firstLines({ workspace, email }) {
 }
 
 /** For a workspace with a tool: lines that change it. */
-function changeLines({ workspace, email }, server, tool) {
+function changeLines({ workspace, email, workflows }, server, tool) {
   const path = `/api/mcp/workflow-servers/${server.id}/tools/${tool.id}`;
   const about = "Says back exactly what it is told.";
   const renamed = tool.toolName === "say_it_again" ? "say_it_back" : "say_it_again";
@@ -50,10 +50,23 @@ function changeLines({ workspace, email }, server, tool) {
     ["Describe it anew", curl("PATCH", path, workspace, {
       toolDescription: tool.toolDescription === about ? "Repeats its input." : about,
     })],
+    ...inputLines(workspace, workflows.get(tool.workflowId)),
     ["Undeploy its workflow: the tool goes", curl("POST", `/api/workflows/${tool.workflowId}/undeploy`, workspace)],
     ["Deploy it again: the tool is back", curl("POST", `/api/workflows/${tool.workflowId}/deploy`, workspace)],
     ["Follow the feed here, too", `curl -N -b cookies.txt ${quote(`${location.origin}/api/mcp/events?workspaceId=${workspace}`)}`],
   ];
+}
+
+/** Adds a required argument, or takes it away again: an edit of the draft, which deploying makes real. */
+function inputLines(workspace, workflow) {
+  if (!Array.isArray(workflow?.inputFormat)) return [];
+  const extra = { name: "language", type: "string", description: "The language to answer in" };
+  const kept = workflow.inputFormat.filter(({ name }) => name !== extra.name);
+  const there = kept.length < workflow.inputFormat.length;
+  const path = `/api/workflows/${workflow.id}`;
+  const edit = curl("PATCH", path, workspace, { inputFormat: there ? kept : [...kept, extra] });
+  const title = there ? "Take the argument away again" : "Ask for one more argument: a breaking change";
+  return [[title, `${edit} &&\n${curl("POST", `${path}/deploy`, workspace)}`]];
 }
 
 let shown = "";

@@ -45,12 +45,13 @@ export class Stream {
 
   /**
    * `onChange(data, isNext)`: a tools_changed frame; `isNext` is false when it stands for more than one revision.
-   * `onGap()`: read everything again. `onState({ state, reason })`: connecting, live, reconnecting or closed.
+   * `onGap()`: read everything again. `onResync()`: the same, and what is shown may be of another history.
+   * `onState({ state, reason })`: connecting, live, reconnecting or closed.
    */
-  constructor({ workspace, user, onChange, onGap, onState }) {
+  constructor({ workspace, user, onChange, onGap, onResync, onState }) {
     this.#workspace = workspace;
     this.#user = user;
-    this.#on = { change: onChange, gap: onGap, state: onState };
+    this.#on = { change: onChange, gap: onGap, resync: onResync, state: onState };
     this.#name = `toolcast:${user}:${workspace}`;
     this.#channel = new BroadcastChannel(this.#name);
     this.#channel.onmessage = ({ data }) => this.#hear(data);
@@ -97,7 +98,7 @@ export class Stream {
     const { type, data, id, after } = frame;
     if (type === "resync") {
       this.#seen = { id: id || this.#seen.id, revision: data.revision };
-      this.#on.gap();
+      this.#on.resync();
       return;
     }
     const { revision } = this.#seen;
