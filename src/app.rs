@@ -76,7 +76,7 @@ impl App {
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
-            feed_options(config, &limits),
+            feed_options(config, limits),
         );
         let admin = config
             .admin_email
@@ -221,22 +221,6 @@ async fn open_database(config: &Config) -> Result<Db> {
         .context("the schema cannot be brought up to this release")?;
     meta::check_schema(&db).await?;
     Ok(db)
-}
-
-fn feed_options(config: &Config, limits: &Limits) -> feed::Options {
-    feed::Options {
-        heartbeat: config.heartbeat,
-        caps: Caps {
-            per_user: config.max_streams_per_user,
-            per_workspace: config.max_streams_per_workspace,
-            total: limits.streams,
-        },
-        retention: Retention {
-            age: config.feed_keep,
-            changes: i64::try_from(config.feed_keep_changes).unwrap_or(i64::MAX),
-            definition_bytes: i64::try_from(config.feed_keep_definitions).unwrap_or(i64::MAX),
-        },
-    }
 }
 
 fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {

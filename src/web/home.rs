@@ -11,9 +11,12 @@ use super::assets;
 use super::page::{PageResult, Refused, Visitor, render};
 use crate::api::{ApiError, Query};
 use crate::auth::{Auth, Caller, User, Workspace};
-use crate::catalog::{Catalog, sample};
+use crate::catalog::Catalog;
 use crate::model::Permission;
 use crate::model::ids::WorkspaceId;
+
+/// A name's only rule, for people.
+const BAD_NAME: &str = "A workspace's name has 1 to 200 characters.";
 
 /// What the bar at the top shows.
 struct Bar<'a> {
@@ -112,7 +115,7 @@ pub(super) async fn make_workspace(
     match auth.create_workspace(&caller, &form.name).await {
         Ok(workspace) => Ok(lead_to(&workspace.id)),
         Err(error) => {
-            let refused = Refused::from(error);
+            let refused = Refused::from(error).reading("Invalid request format", BAD_NAME);
             let workspaces = auth.workspaces(&caller).await?;
             let error = Some(refused.text.as_str());
             let page = new_workspace(&caller, &workspaces, &form.name, error).render();
@@ -137,7 +140,7 @@ pub(super) async fn make_sample(
         let text = "Write or admin permission required for MCP server management";
         return Err(ApiError::forbidden(text).into());
     }
-    match sample::make_sample(&catalog, &workspace.id, &caller.user.id).await {
+    match catalog.make_sample(&caller, &workspace.id).await {
         Ok(_) => Ok(lead_to(&workspace.id)),
         Err(error) => {
             let refused = Refused::from(error);

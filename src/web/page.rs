@@ -2,8 +2,8 @@
 
 use askama::Template;
 use axum::extract::{FromRef, FromRequestParts};
-use axum::response::{IntoResponse, Redirect, Response};
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 
@@ -36,33 +36,63 @@ impl IntoResponse for PageError {
         if self.0.status() == StatusCode::UNAUTHORIZED {
             return Redirect::to("/sign-in").into_response();
         }
-        refused(&self.0, |text| ProblemPage {
+        let refused = Refused::from(self.0);
+        let page = ProblemPage {
             assets: &assets::BASE,
-            text,
-        })
+            text: &refused.text,
+        };
+        let html = page.render();
+        refused.on(html)
     }
 }
 
-/// A page with the status of `error`, made from its text, and its Retry-After.
-pub(super) fn refused<'e, T: Template>(
-    error: &'e ApiError,
-    page: impl FnOnce(&'e str) -> T,
-) -> Response {
-    let mut response = render(error.status(), &page(error.text()));
-    if let Some(seconds) = error.retry_after() {
-        let value = HeaderValue::from(seconds);
-        response.headers_mut().insert(RETRY_AFTER, value);
+/// A refusal that a page tells.
+#[derive(Debug)]
+pub(super) struct Refused {
+    status: StatusCode,
+    /// What to tell.
+    pub(super) text: String,
+    retry_after: Option<HeaderValue>,
+}
+
+impl<E: Into<ApiError>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        Self {
+            status: error.status(),
+            text: error.text().to_owned(),
+            retry_after: error.into_response().headers_mut().remove(RETRY_AFTER),
+        }
     }
-    response
+}
+
+impl Refused {
+    /// With `better` in place of a text that is written for programs.
+    pub(super) fn reading(mut self, text: &str, better: &str) -> Self {
+        if self.text == text {
+            better.clone_into(&mut self.text);
+        }
+        self
+    }
+
+    /// The reply whose page tells it.
+    pub(super) fn on(self, page: askama::Result<String>) -> Response {
+        let mut response = reply(self.status, page);
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds);
+        }
+        response
+    }
 }
 
 /// A page.
 pub(super) fn render(status: StatusCode, page: &impl Template) -> Response {
-    match page.render() {
-        Ok(html) => {
-            let head = [(CONTENT_TYPE, "text/html; charset=utf-8")];
-            (status, head, html).into_response()
-        }
+    reply(status, page.render())
+}
+
+fn reply(status: StatusCode, page: askama::Result<String>) -> Response {
+    match page {
+        Ok(html) => (status, Html(html)).into_response(),
         Err(error) => {
             tracing::error!(%error, "a page does not render");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()

@@ -23,6 +23,19 @@ struct SignInPage<'a> {
     error: Option<&'a str>,
 }
 
+fn form<'a>(token: Option<&'a str>, email: &'a str, error: Option<&'a str>) -> SignInPage<'a> {
+    SignInPage {
+        assets: &assets::BASE,
+        token,
+        email,
+        error,
+    }
+}
+
+/// What someone with an old link is told.
+const USED_UP: &str = "This link was used already or is too old. Sign in with your password, or ask \
+     for a new link.";
+
 /// What the link carries.
 #[derive(Debug, Deserialize)]
 pub(super) struct Link {
@@ -39,19 +52,26 @@ pub(super) struct Entry {
 
 /// The form. Looking at a link does not use it up: mail programs do.
 pub(super) async fn show(
+    State(auth): State<Auth>,
     signed: Result<Signed, ApiError>,
     Query(Link { token }): Query<Link>,
-) -> Response {
-    if token.is_none() && signed.is_ok() {
-        return Redirect::to("/").into_response();
-    }
-    let page = SignInPage {
-        assets: &assets::BASE,
-        token: token.as_deref(),
-        email: "",
-        error: None,
+) -> PageResult {
+    let Some(token) = token else {
+        if signed.is_ok() {
+            return Ok(Redirect::to("/").into_response());
+        }
+        return Ok(render(StatusCode::OK, &form(None, "", None)));
     };
-    render(StatusCode::OK, &page)
+    match auth.peek_link(&token).await? {
+        Some(link) => {
+            let email = link.email.unwrap_or_default();
+            Ok(render(StatusCode::OK, &form(Some(&token), &email, None)))
+        }
+        None => Ok(render(
+            StatusCode::UNAUTHORIZED,
+            &form(None, "", Some(USED_UP)),
+        )),
+    }
 }
 
 /// Signs in, with the password or with the link's token; then leads home. A refusal is told in the
@@ -62,7 +82,10 @@ pub(super) async fn enter(
     Form(entry): Form<Entry>,
 ) -> Response {
     let entered = match &entry.token {
-        Some(token) => auth.redeem(token, &entry.email, &entry.password).await,
+        Some(token) => {
+            let email = Some(entry.email.as_str());
+            auth.redeem_link(token, email, &entry.password, None).await
+        }
         None => auth.sign_in(&entry.email, &entry.password, client.0).await,
     };
     match entered {
@@ -71,12 +94,7 @@ pub(super) async fn enter(
         }
         Err(error) => {
             let refused = Refused::from(error);
-            let page = SignInPage {
-                assets: &assets::BASE,
-                token: entry.token.as_deref(),
-                email: &entry.email,
-                error: Some(&refused.text),
-            };
+            let page = form(entry.token.as_deref(), &entry.email, Some(&refused.text));
             let html = page.render();
             refused.on(html)
         }
