@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use axum::Router;
 use tokio::net::TcpListener;
+use tokio_util::sync::DropGuard;
 use url::Url;
 
 use self::crew::Crew;
@@ -21,9 +22,11 @@ use self::limits::Limits;
 use crate::api::health::Dependency;
 use crate::api::{AppState, health, layers};
 use crate::auth::{self, Auth};
+use crate::catalog::{self, Catalog};
 use crate::config::{Config, SecretKey};
 use crate::feed::{self, Caps, Feed};
 use crate::model::Clock;
+use crate::seal::Sealer;
 use crate::server;
 use crate::store::retention::Retention;
 use crate::store::{self, Db, meta};
@@ -48,6 +51,8 @@ pub struct App {
     feed: Feed,
     db: Db,
     files: Option<Files>,
+    /// Dropped at any point, the app cuts everything off.
+    _ends: [DropGuard; 2],
     /// Keeps a second `serve` off the same file.
     _lock: Option<File>,
 }
@@ -61,6 +66,10 @@ impl App {
         let url = config.public_url(address)?;
         let limits = Limits::raise(config.max_streams);
         let crew = Crew::default();
+        let ends = [
+            crew.stop.soft.clone().drop_guard(),
+            crew.stop.hard.clone().drop_guard(),
+        ];
 
         let files = config
             .is_sqlite()
@@ -68,7 +77,7 @@ impl App {
             .transpose()?;
         let lock = files.as_ref().map(Files::lock).transpose()?;
         let db = open_database(config).await?;
-        current_key(config, files.as_ref())?;
+        let sealer = sealer(config, files.as_ref())?;
 
         let base_stamp = meta::base_stamp(&db).await?;
         let feed = Feed::new(
@@ -76,7 +85,7 @@ impl App {
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
-            feed_options(config, limits),
+            feed_options(config, &limits),
         );
         let admin = config
             .admin_email
@@ -87,13 +96,18 @@ impl App {
             admin: admin.map(|(email, password)| (email, password.reveal().to_owned())),
             hashing: std::thread::available_parallelism().map_or(1, usize::from),
         };
-        let auth = Auth::new(db.clone(), clock, feed.clone(), auth_options);
+        let auth = Auth::new(db.clone(), Arc::clone(&clock), feed.clone(), auth_options);
+        let catalog_options = catalog::Options {
+            public_url: url.clone(),
+        };
+        let catalog = Catalog::new(db.clone(), clock, feed.clone(), sealer, catalog_options);
 
         for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
             crew.run(name, task);
         }
         let state = AppState {
             auth,
+            catalog,
             feed: feed.clone(),
         };
         let routes = crate::api::router(state).merge(health::routes(
@@ -118,6 +132,7 @@ impl App {
             feed,
             db,
             files,
+            _ends: ends,
             _lock: lock,
         })
     }
@@ -150,13 +165,9 @@ impl App {
     }
 
     /// Serves until `shutdown`, or until a part dies, which is an error; then drains. Takes at most
-    /// 2 s from there. Dropped before its end, it cuts everything off.
+    /// 2 s from there.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
         let stop = self.crew.stop.clone();
-        let _dropped = (
-            stop.soft.clone().drop_guard(),
-            stop.hard.clone().drop_guard(),
-        );
         let serving = server::serve(
             self.listener,
             self.router,
@@ -223,6 +234,15 @@ async fn open_database(config: &Config) -> Result<Db> {
     Ok(db)
 }
 
+fn sealer(config: &Config, files: Option<&Files>) -> Result<Sealer> {
+    let current = current_key(config, files)?;
+    let previous = config.secret_key_previous()?;
+    Ok(Sealer::new(
+        current.bytes(),
+        previous.map(|key| key.bytes()),
+    ))
+}
+
 fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {
     match (config.secret_key()?, files) {
         (Some(key), _) => Ok(key),
@@ -245,6 +265,15 @@ fn feed_options(config: &Config, limits: Limits) -> feed::Options {
             changes: config.feed_keep_changes,
             definition_bytes: config.feed_keep_definitions,
         },
+    }
+}
+
+fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {
+    match (config.secret_key()?, files) {
+        (Some(key), _) => Ok(key),
+        (None, Some(files)) => files.secret_key(),
+        // `Config::secret_key` refuses before.
+        (None, None) => bail!("TOOLCAST_SECRET_KEY is not set"),
     }
 }
 

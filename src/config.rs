@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::builder::{BoolishValueParser, Resettable};
+use clap::builder::Resettable;
 use clap::{ArgAction, Args, Command, FromArgMatches, ValueEnum};
 use tracing_subscriber::filter::Targets;
 use url::Url;
@@ -141,7 +141,7 @@ pub struct Config {
     /// Also speak HTTP/2 without TLS, for a proxy in front
     #[arg(long, env = "TOOLCAST_H2C", value_name = "TOOLCAST_H2C", hide_env = true,
         default_value = "false", default_missing_value = "true", num_args = 0..=1,
-        require_equals = true, action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+        require_equals = true, action = ArgAction::Set, value_parser = values::switch)]
     pub h2c: bool,
 }
 

@@ -24,7 +24,7 @@ CREATE TABLE session (
     touched_at TIMESTAMPTZ NOT NULL,
     expires_at TIMESTAMPTZ NOT NULL
 );
-CREATE INDEX session_user ON session (user_id);
+CREATE INDEX session_holder ON session (user_id);
 CREATE INDEX session_expiry ON session (expires_at);
 
 CREATE TABLE sign_in_link (

@@ -10,10 +10,14 @@ mod extract;
 pub mod health;
 pub mod layers;
 mod reply;
+mod sample;
+mod tools;
+mod workflow_servers;
+mod workflows;
 
 use axum::Router;
 use axum::extract::FromRef;
-use axum::routing::get;
+use axum::routing::{get, post};
 
 pub use error::{ApiError, ApiResult};
 pub use extract::{
@@ -23,6 +27,7 @@ pub use extract::{
 pub use reply::{REVISION, created, no_content, ok, with_revision};
 
 use crate::auth::Auth;
+use crate::catalog::Catalog;
 use crate::feed::Feed;
 
 /// What handlers are given; each takes the part it needs with `State`.
@@ -30,6 +35,8 @@ use crate::feed::Feed;
 pub struct AppState {
     /// Who is asking, and what each may.
     pub auth: Auth,
+    /// Workflows, workflow servers and tools.
+    pub catalog: Catalog,
     /// Changes, and everyone who follows them.
     pub feed: Feed,
 }
@@ -39,6 +46,37 @@ pub fn router(state: AppState) -> Router {
     Router::new()
         .route("/api/mcp/changes", get(changes::list))
         .route("/api/mcp/events", get(events::follow))
+        .route(
+            "/api/mcp/workflow-servers",
+            get(workflow_servers::list).post(workflow_servers::create),
+        )
+        .route(
+            "/api/mcp/workflow-servers/{id}",
+            get(workflow_servers::get)
+                .patch(workflow_servers::edit)
+                .delete(workflow_servers::delete),
+        )
+        .route(
+            "/api/mcp/workflow-servers/{id}/tools",
+            get(tools::list).post(tools::create),
+        )
+        .route(
+            "/api/mcp/workflow-servers/{id}/tools/{toolId}",
+            get(tools::get).patch(tools::edit).delete(tools::delete),
+        )
+        .route("/api/sample/echo", post(sample::echo))
+        .route(
+            "/api/workflows",
+            get(workflows::list).post(workflows::create),
+        )
+        .route(
+            "/api/workflows/{id}",
+            get(workflows::get)
+                .patch(workflows::edit)
+                .delete(workflows::delete),
+        )
+        .route("/api/workflows/{id}/deploy", post(workflows::deploy))
+        .route("/api/workflows/{id}/undeploy", post(workflows::undeploy))
         .fallback(async || ApiError::NoRoute)
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(axum::middleware::from_fn(renew_cookie))

@@ -9,9 +9,9 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::ApiResult;
 use super::error::ApiError;
 use super::reply::envelope;
-use super::ApiResult;
 
 /// Bytes of a request's body.
 const MAX_BODY: usize = 64 * 1024;

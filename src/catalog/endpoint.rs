@@ -71,8 +71,7 @@ impl EndpointEdit {
             Some(headers) => {
                 let headers = checked_headers(headers.unwrap_or_default())?;
                 let names: Vec<String> = headers.iter().map(|(name, _)| name.clone()).collect();
-                let sealed = seal(headers, workflow, sealer);
-                (names, sealed)
+                (names, seal(headers, workflow, sealer))
             }
             None => stays.map_or_else(Default::default, |was| (was.header_names, was.headers)),
         };

@@ -13,7 +13,7 @@ const WORKFLOW: &str = "Echo";
 /// The name of the sample's server.
 const SERVER: &str = "Sample";
 /// Our own endpoint that answers with what it is given.
-pub const ECHO_PATH: &str = "api/sample/echo";
+const ECHO_PATH: &str = "api/sample/echo";
 
 /// A workflow and a server that offers it.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -216,9 +216,10 @@ impl Catalog {
 }
 
 async fn find(conn: impl Into<Conn<'_>>, server: &ServerId, id: &ToolId) -> Result<ServerTool> {
-    let found = match text::is_id(id.as_str()) {
-        true => tools::find(conn, server, id).await?,
-        false => None,
+    let found = if text::is_id(id.as_str()) {
+        tools::find(conn, server, id).await?
+    } else {
+        None
     };
     Ok(found.ok_or_else(|| Refusal::not_found("Tool not found"))?)
 }

@@ -280,9 +280,10 @@ pub(super) async fn find(
     workspace: &WorkspaceId,
     id: &ServerId,
 ) -> Result<WorkflowServer> {
-    let found = match text::is_id(id.as_str()) {
-        true => workflow_servers::find(conn, workspace, id).await?,
-        false => None,
+    let found = if text::is_id(id.as_str()) {
+        workflow_servers::find(conn, workspace, id).await?
+    } else {
+        None
     };
     Ok(found.ok_or_else(unknown)?)
 }
@@ -293,9 +294,10 @@ pub(super) async fn lock(
     workspace: &WorkspaceId,
     id: &ServerId,
 ) -> Result<WorkflowServer> {
-    let found = match text::is_id(id.as_str()) {
-        true => workflow_servers::lock(conn, workspace, id).await?,
-        false => None,
+    let found = if text::is_id(id.as_str()) {
+        workflow_servers::lock(conn, workspace, id).await?
+    } else {
+        None
     };
     Ok(found.ok_or_else(unknown)?)
 }

@@ -273,8 +273,7 @@ async fn refresh_schemas(write: &mut Write, workflow: &Workflow, now: Timestamp)
     let base = input::parameter_schema(&workflow.input);
     for tool in tools::of_workflow(&mut *write, &workflow.id).await? {
         let schema = input::apply(base.clone(), &tool.parameter_description_overrides);
-        // As text: the order of keys is part of what clients see.
-        if schema.to_string() == tool.parameter_schema.to_string() {
+        if as_text(&schema) == as_text(&tool.parameter_schema) {
             continue;
         }
         let totals = tools::totals(&mut *write, &tool.server_id).await?;
@@ -294,4 +293,9 @@ async fn refresh_schemas(write: &mut Write, workflow: &Workflow, now: Timestamp)
         tools::update(&mut *write, &refreshed).await?;
     }
     Ok(())
+}
+
+/// For comparing: the order of keys is part of what clients see.
+fn as_text(schema: &Value) -> String {
+    schema.to_string()
 }

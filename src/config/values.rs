@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use url::{Position, Url};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -115,6 +115,10 @@ fn web_address(text: &str) -> Option<Url> {
     bare.then_some(url)
 }
 
+pub(super) fn switch(text: &str) -> Result<bool, &'static str> {
+    text.parse().map_err(|_| "expected true or false")
+}
+
 pub(super) fn connections(text: &str) -> Result<u32, &'static str> {
     match text.parse() {
         Ok(number @ 1..=1000) => Ok(number),
@@ -178,10 +182,14 @@ fn scaled(text: &str, units: &[(&str, u64)], bare: u64) -> Option<u64> {
 }
 
 pub(super) fn log_filter(text: &str) -> Result<Targets, &'static str> {
-    text.parse().map_err(|_| {
+    // A bare word that is no level would be taken for a target, and so for silence.
+    let understood = text
+        .split(',')
+        .all(|part| part.contains('=') || part.parse::<LevelFilter>().is_ok());
+    text.parse().ok().filter(|_| understood).ok_or(
         "expected error, warn, info, debug, trace or off, or targets with levels, such as \
-         info,toolcast=debug"
-    })
+             info,toolcast=debug",
+    )
 }
 
 #[cfg(test)]

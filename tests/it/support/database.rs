@@ -26,7 +26,7 @@ pub enum Backend {
 #[derive(Debug)]
 pub struct TestDatabase {
     url: String,
-    _place: Place,
+    place: Place,
 }
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Fresh for TestDatabase {
                 let url = format!("sqlite://{}/toolcast.db", folder.path().display());
                 Self {
                     url,
-                    _place: Place::Folder(folder),
+                    place: Place::Folder(folder),
                 }
             }
             Backend::Postgres => {
@@ -53,7 +53,7 @@ impl Fresh for TestDatabase {
                 admin(format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
                 Self {
                     url: cluster(&name).to_url_lossy().into(),
-                    _place: Place::Cluster { name },
+                    place: Place::Cluster { name },
                 }
             }
         }
@@ -68,7 +68,7 @@ impl TestDatabase {
 
     /// Which one it is.
     pub fn backend(&self) -> Backend {
-        match self._place {
+        match self.place {
             Place::Folder(_) => Backend::Sqlite,
             Place::Cluster { .. } => Backend::Postgres,
         }

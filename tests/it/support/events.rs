@@ -108,11 +108,9 @@ impl EventStream {
                 }
             }
         };
-        match timeout(DEADLINE, reading).await {
-            Ok(Some(frame)) => frame,
-            Ok(None) => panic!("the stream ended after {:?}", self.text()),
-            Err(_) => panic!("no event before the deadline, after {:?}", self.text()),
-        }
+        let read = timeout(DEADLINE, reading).await;
+        read.unwrap_or_else(|_| panic!("no event before the deadline, after {:?}", self.text()))
+            .unwrap_or_else(|| panic!("the stream ended after {:?}", self.text()))
     }
 
     /// Reads on until the server ends the stream, and gives the events that still came.
@@ -129,8 +127,8 @@ impl EventStream {
             .unwrap_or_else(|_| panic!("no end before the deadline, after {:?}", self.text()))
     }
 
-    /// What came and was not handed out is no event.
-    pub fn text(&self) -> String {
+    /// Everything that came so far, for a message.
+    fn text(&self) -> String {
         String::from_utf8_lossy(&self.raw).into_owned()
     }
 

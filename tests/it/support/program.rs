@@ -41,8 +41,10 @@ impl Program {
         let mut program = Self::start(&mut command);
         let line = program.next_line().await;
         let url = line.strip_prefix("Toolcast is at ");
-        program.url = url.expect("the line with the URL").to_owned();
-        program
+        Self {
+            url: url.expect("the line with the URL").to_owned(),
+            ..program
+        }
     }
 
     /// Starts any command line.
