@@ -153,14 +153,14 @@ mod tests {
 
     #[test]
     fn opens_only_in_its_context() {
-        let sealer = Sealer::new([1; KEY_LEN], None);
-        let sealed = sealer.seal(b"secret", "workflow/1/endpoint_headers");
+        let keys = Sealer::new([1; KEY_LEN], None);
+        let sealed = keys.seal(b"secret", "workflow/1/endpoint_headers");
         assert_eq!(
-            sealer.open(&sealed, "workflow/1/endpoint_headers"),
+            keys.open(&sealed, "workflow/1/endpoint_headers"),
             Ok(b"secret".to_vec())
         );
         assert_eq!(
-            sealer.open(&sealed, "workflow/2/endpoint_headers"),
+            keys.open(&sealed, "workflow/2/endpoint_headers"),
             Err(SealError::Damaged)
         );
     }
@@ -176,25 +176,22 @@ mod tests {
 
     #[test]
     fn any_flipped_or_missing_byte_is_noticed() {
-        let sealer = Sealer::new([1; KEY_LEN], None);
-        let sealed = sealer.seal(b"secret", "c");
+        let keys = Sealer::new([1; KEY_LEN], None);
+        let sealed = keys.seal(b"secret", "c");
         for at in 0..sealed.as_bytes().len() {
             let mut bytes = sealed.as_bytes().to_vec();
             bytes[at] ^= 1;
-            assert!(
-                sealer.open(&Sealed::from_bytes(bytes), "c").is_err(),
-                "{at}"
-            );
+            assert!(keys.open(&Sealed::from_bytes(bytes), "c").is_err(), "{at}");
             let cut = sealed.as_bytes()[..at].to_vec();
-            assert!(sealer.open(&Sealed::from_bytes(cut), "c").is_err(), "{at}");
+            assert!(keys.open(&Sealed::from_bytes(cut), "c").is_err(), "{at}");
         }
     }
 
     #[test]
     fn equal_values_seal_differently_and_nothing_shows_in_debug() {
-        let sealer = Sealer::new([1; KEY_LEN], None);
-        assert_ne!(sealer.seal(b"x", "c"), sealer.seal(b"x", "c"));
-        assert_eq!(format!("{sealer:?}"), "Sealer { .. }");
+        let keys = Sealer::new([1; KEY_LEN], None);
+        assert_ne!(keys.seal(b"x", "c"), keys.seal(b"x", "c"));
+        assert_eq!(format!("{keys:?}"), "Sealer { .. }");
     }
 
     #[test]

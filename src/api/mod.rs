@@ -11,13 +11,16 @@ pub mod health;
 pub mod layers;
 mod reply;
 mod sample;
+mod sign_in;
 mod tools;
+mod users;
 mod workflow_servers;
 mod workflows;
+mod workspaces;
 
 use axum::Router;
 use axum::extract::FromRef;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post, put};
 
 pub use error::{ApiError, ApiResult};
 pub use extract::{
@@ -44,6 +47,30 @@ pub struct AppState {
 /// All routes.
 pub fn router(state: AppState) -> Router {
     Router::new()
+        .route("/api/auth/sign-in", post(sign_in::sign_in))
+        .route("/api/auth/sign-out", post(sign_in::sign_out))
+        .route("/api/auth/session", get(sign_in::session))
+        .route("/api/auth/password", post(sign_in::change_password))
+        .route("/api/users", get(users::list).post(users::create))
+        .route("/api/users/{id}", delete(users::delete))
+        .route(
+            "/api/workspaces",
+            get(workspaces::list).post(workspaces::create),
+        )
+        .route(
+            "/api/workspaces/{workspaceId}",
+            get(workspaces::get)
+                .patch(workspaces::rename)
+                .delete(workspaces::delete),
+        )
+        .route(
+            "/api/workspaces/{workspaceId}/members",
+            get(workspaces::members).post(workspaces::add_member),
+        )
+        .route(
+            "/api/workspaces/{workspaceId}/members/{userId}",
+            put(workspaces::set_permission).delete(workspaces::remove_member),
+        )
         .route("/api/mcp/changes", get(changes::list))
         .route("/api/mcp/events", get(events::follow))
         .route(

@@ -4,8 +4,16 @@
 //! use. A right that is taken away ends its streams on every replica: the revocation is written in
 //! the transaction that takes it.
 
+mod first_start;
+mod input;
+mod limit;
+mod link;
+mod password;
 mod rights;
 mod session;
+mod sign_in;
+mod users;
+mod workspaces;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,14 +23,23 @@ use url::Url;
 
 use crate::feed::Feed;
 use crate::model::ids::WorkspaceId;
-use crate::model::{Clock, Credential, Holder, Permission, Timestamp};
+use crate::model::{Clock, Credential, Holder, Permission, Refusal, Timestamp};
 use crate::store::{Db, members};
 
+pub use input::MIN_PASSWORD;
+pub use link::Link;
+pub use sign_in::SignedIn;
+pub use users::{Role, UserDraft};
+
+pub use crate::store::members::Member;
 pub use crate::store::users::User;
+pub use crate::store::workspaces::Workspace;
 pub use crate::store::{Error, Result};
 
 /// Longest text worth asking the database for as an id.
 const MAX_ID_LEN: usize = 64;
+/// Stands in for the first admin's e-mail until they say it.
+const FIRST_ADMIN_EMAIL: &str = "admin@localhost";
 
 /// What `Auth` needs to know of the settings.
 #[derive(Clone)]
@@ -58,6 +75,7 @@ struct Shared {
     db: Db,
     clock: Arc<dyn Clock>,
     feed: Feed,
+    hasher: password::Hasher,
     options: Options,
 }
 
@@ -95,6 +113,7 @@ impl Auth {
                 db,
                 clock,
                 feed,
+                hasher: password::Hasher::new(options.hashing),
                 options,
             }),
         }
@@ -118,4 +137,8 @@ impl Auth {
 /// none.
 fn is_id(text: &str) -> bool {
     (1..=MAX_ID_LEN).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
+}
+
+fn email_taken() -> Error {
+    Refusal::conflict("A user with this email already exists").into()
 }

@@ -15,11 +15,17 @@ impl Auth {
             .zip(holders)
             .map(|(n, holder)| {
                 let Credential::Session(session) = &holder.credential;
+                let workspace = holder.workspace.as_str();
                 Asked {
                     n,
                     session: session.as_str(),
                     user: holder.user.as_str(),
-                    workspace: holder.workspace.as_str(),
+                    // No workspace has the empty id; PostgreSQL refuses some texts that are none.
+                    workspace: if super::is_id(workspace) {
+                        workspace
+                    } else {
+                        ""
+                    },
                 }
             })
             .collect();
@@ -55,4 +61,40 @@ fn verdict(found: &Found, now: Timestamp) -> Verdict {
         return Verdict::Ended(Ended::AccessRemoved);
     }
     Verdict::Allowed { until }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes one thing away.
+    type Take = fn(&mut Found);
+
+    #[test]
+    fn the_first_thing_missing_is_the_reason() {
+        let now = Timestamp::from_millis(1_000);
+        let until = Timestamp::from_millis(1_001);
+        let mut found = Found {
+            n: 0,
+            has_user: true,
+            expires_at: Some(until),
+            has_workspace: true,
+            has_grant: true,
+        };
+        assert_eq!(verdict(&found, now), Verdict::Allowed { until });
+        let cases: [(Take, Ended); 5] = [
+            (|found| found.has_grant = false, Ended::AccessRemoved),
+            (|found| found.has_workspace = false, Ended::WorkspaceDeleted),
+            (
+                |found| found.expires_at = Some(Timestamp::from_millis(1_000)),
+                Ended::Expired,
+            ),
+            (|found| found.expires_at = None, Ended::SignedOut),
+            (|found| found.has_user = false, Ended::UserDeleted),
+        ];
+        for (take, reason) in cases {
+            take(&mut found);
+            assert_eq!(verdict(&found, now), Verdict::Ended(reason));
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::seal;
 use crate::store::sessions::{self, Session};
 
 /// How long a session lives after its last use.
-const LIFETIME: Duration = Duration::from_hours(30 * 24);
+pub(super) const LIFETIME: Duration = Duration::from_hours(30 * 24);
 /// A session is prolonged at most this often.
 const TOUCH_EVERY: Duration = Duration::from_mins(1);
 /// How long a request waits for its session to be prolonged; the next one tries again.

@@ -29,11 +29,13 @@ pub mod retention;
 pub mod revocations;
 pub mod rights;
 pub mod sessions;
+pub mod sign_in;
 pub mod snapshot;
 pub mod tools;
 pub mod users;
 pub mod workflow_servers;
 pub mod workflows;
+pub mod workspaces;
 
 pub use error::{Error, Result};
 pub use json::JsonText;

@@ -103,12 +103,12 @@ pub async fn by_id(conn: impl Into<Conn<'_>>, id: &UserId) -> Result<Option<With
     .await)?)
 }
 
-/// Locks one user, so that what follows in this transaction about its password, links and sessions
-/// happens alone. `false` when there is no such user.
+/// Locks one user, so that what follows in this transaction about it happens alone. Rows that refer
+/// to the user can still be written. `false` when there is no such user.
 pub async fn lock(conn: impl Into<Conn<'_>>, id: &UserId) -> Result<bool> {
     let conn = conn.into();
     let sql = conn.dialect(
-        "SELECT id FROM user_account WHERE id = $1 FOR UPDATE",
+        "SELECT id FROM user_account WHERE id = $1 FOR NO KEY UPDATE",
         "SELECT id FROM user_account WHERE id = $1",
     );
     let found: Option<String> = on!(conn, |c| sqlx::query_scalar(sql)
@@ -118,21 +118,37 @@ pub async fn lock(conn: impl Into<Conn<'_>>, id: &UserId) -> Result<bool> {
     Ok(found.is_some())
 }
 
-/// Locks every instance admin, by id, and names them: two who go at once see each other.
-pub async fn lock_instance_admins(conn: impl Into<Conn<'_>>) -> Result<Vec<UserId>> {
+/// Locks a user who is to go and, by id with it, every instance admin, and gives those that are
+/// there, oldest first: two who go at once see each other.
+pub async fn lock_with_admins(conn: impl Into<Conn<'_>>, id: &UserId) -> Result<Vec<User>> {
     let conn = conn.into();
     let sql = conn.dialect(
-        "SELECT id FROM user_account WHERE is_instance_admin ORDER BY id FOR UPDATE",
-        "SELECT id FROM user_account WHERE is_instance_admin ORDER BY id",
+        "SELECT id, email, name, is_instance_admin FROM user_account \
+         WHERE is_instance_admin OR id = $1 ORDER BY id FOR UPDATE",
+        "SELECT id, email, name, is_instance_admin FROM user_account \
+         WHERE is_instance_admin OR id = $1 ORDER BY id",
     );
-    Ok(on!(conn, |c| sqlx::query_scalar(sql).fetch_all(c).await)?)
+    Ok(on!(conn, |c| sqlx::query_as(sql)
+        .bind(id)
+        .fetch_all(c)
+        .await)?)
 }
 
-/// Sets a password.
+/// The oldest instance admin who has no password yet.
+pub async fn admin_without_password(conn: impl Into<Conn<'_>>) -> Result<Option<UserId>> {
+    Ok(on!(conn.into(), |c| sqlx::query_scalar(
+        "SELECT id FROM user_account WHERE is_instance_admin AND password_hash IS NULL \
+         ORDER BY created_at, id LIMIT 1"
+    )
+    .fetch_optional(c)
+    .await)?)
+}
+
+/// Sets a password, or takes it away.
 pub async fn set_password(
     conn: impl Into<Conn<'_>>,
     id: &UserId,
-    password_hash: &str,
+    password_hash: Option<&str>,
     at: Timestamp,
 ) -> Result<()> {
     on!(conn.into(), |c| sqlx::query(

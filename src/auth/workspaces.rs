@@ -1,0 +1,190 @@
+//! Workspaces and their members.
+
+use super::{Auth, Caller, Error, Result, input};
+use crate::feed::Write;
+use crate::model::ids::{UserId, WorkspaceId};
+use crate::model::{Ended, Permission, Refusal, Subject};
+use crate::store::members::Member;
+use crate::store::workspaces::Workspace;
+use crate::store::{members, users, workspaces};
+
+/// How many workspaces one user may have made.
+const MAX_PER_USER: i64 = 100;
+
+fn no_workspace() -> Error {
+    Refusal::not_found("Workspace not found").into()
+}
+
+fn no_member() -> Error {
+    Refusal::not_found("Member not found").into()
+}
+
+fn last_admin() -> Error {
+    Refusal::conflict("The last admin of a workspace cannot go or be lowered").into()
+}
+
+impl Auth {
+    /// Makes a workspace whose admin is the caller. 409 when they have made 100.
+    pub async fn create_workspace(&self, caller: &Caller, name: &str) -> Result<Workspace> {
+        let name = input::name(name)?;
+        let user = &caller.user.id;
+        let at = self.shared.clock.now();
+        let id = WorkspaceId::new(at);
+        let mut write = self.shared.feed.begin_without_workspace().await?;
+        // So that two at once cannot both be the hundredth.
+        if !users::lock(&mut write, user).await? {
+            return Err(Refusal::unauthenticated("Authentication required").into());
+        }
+        if workspaces::count_made_by(&mut write, user).await? >= MAX_PER_USER {
+            return Err(Refusal::conflict("A user can make at most 100 workspaces").into());
+        }
+        workspaces::insert(&mut write, &id, name, user, at).await?;
+        members::insert(&mut write, &id, user, Permission::Admin, at).await?;
+        write.commit().await?;
+        Ok(Workspace {
+            id,
+            name: name.to_owned(),
+            permission: Permission::Admin,
+            created_at: at,
+            updated_at: at,
+        })
+    }
+
+    /// One workspace as the caller sees it.
+    pub async fn workspace(&self, caller: &Caller, id: &WorkspaceId) -> Result<Workspace> {
+        let mut conn = self.shared.db.read().await?;
+        workspaces::find(&mut conn, id, &caller.user.id)
+            .await?
+            .ok_or_else(no_workspace)
+    }
+
+    /// Renames a workspace. No tool list changes by it.
+    pub async fn rename_workspace(
+        &self,
+        caller: &Caller,
+        id: &WorkspaceId,
+        name: &str,
+    ) -> Result<Workspace> {
+        let name = input::name(name)?;
+        let mut write = self.locked(id).await?;
+        workspaces::rename(&mut write, id, name, self.shared.clock.now()).await?;
+        let workspace = workspaces::find(&mut write, id, &caller.user.id)
+            .await?
+            .ok_or_else(no_workspace)?;
+        write.commit().await?;
+        Ok(workspace)
+    }
+
+    /// Removes a workspace with everything in it, and ends its streams.
+    pub async fn delete_workspace(&self, id: &WorkspaceId) -> Result<()> {
+        let mut write = self.locked(id).await?;
+        workspaces::delete(&mut write, id).await?;
+        let subject = Subject::Workspace {
+            workspace: id.clone(),
+        };
+        write.revoke(subject, Ended::WorkspaceDeleted);
+        write.commit().await
+    }
+
+    /// Everyone with a grant on a workspace.
+    pub async fn members(&self, id: &WorkspaceId) -> Result<Vec<Member>> {
+        let mut conn = self.shared.db.read().await?;
+        members::list(&mut conn, id).await
+    }
+
+    /// Gives someone a grant. 404 for an unknown e-mail, 409 when they have one.
+    pub async fn add_member(
+        &self,
+        id: &WorkspaceId,
+        email: &str,
+        permission: Permission,
+    ) -> Result<Member> {
+        let unknown = || Error::from(Refusal::not_found("User not found"));
+        let email = input::email(email)?;
+        let mut write = self.locked(id).await?;
+        let found = users::by_email(&mut write, &email)
+            .await?
+            .ok_or_else(unknown)?;
+        let (user, at) = (found.user, self.shared.clock.now());
+        match members::insert(&mut write, id, &user.id, permission, at).await {
+            Err(Error::Duplicate) => {
+                return Err(Refusal::conflict("User is already a member").into());
+            }
+            Err(Error::Dangling) => return Err(unknown()),
+            done => done?,
+        }
+        write.commit().await?;
+        Ok(Member {
+            user_id: user.id,
+            email: user.email,
+            name: user.name,
+            permission,
+        })
+    }
+
+    /// Changes someone's grant. Lowering it ends their streams there (they may open new ones):
+    /// whatever was opened with the higher right ends with it. 404 for someone without a grant, 409
+    /// for the last admin.
+    pub async fn set_permission(
+        &self,
+        id: &WorkspaceId,
+        user: &UserId,
+        permission: Permission,
+    ) -> Result<Member> {
+        let mut write = self.locked(id).await?;
+        let mut member = self.member(&mut write, id, user).await?;
+        if permission < member.permission {
+            self.keep_an_admin(&mut write, id, &member).await?;
+            revoke(&mut write, id, user);
+        }
+        members::set_permission(&mut write, id, user, permission).await?;
+        member.permission = permission;
+        write.commit().await?;
+        Ok(member)
+    }
+
+    /// Takes someone's grant away and ends their streams there. 404 for someone without a grant, 409
+    /// for the last admin.
+    pub async fn remove_member(&self, id: &WorkspaceId, user: &UserId) -> Result<()> {
+        let mut write = self.locked(id).await?;
+        let member = self.member(&mut write, id, user).await?;
+        self.keep_an_admin(&mut write, id, &member).await?;
+        members::delete(&mut write, id, user).await?;
+        revoke(&mut write, id, user);
+        write.commit().await
+    }
+
+    /// A write that has the workspace to itself, so that whoever counts its admins counts right.
+    async fn locked(&self, id: &WorkspaceId) -> Result<Write> {
+        self.shared.feed.begin(id).await?.ok_or_else(no_workspace)
+    }
+
+    async fn member(&self, write: &mut Write, id: &WorkspaceId, user: &UserId) -> Result<Member> {
+        if !super::is_id(user.as_str()) {
+            return Err(no_member());
+        }
+        members::find(write, id, user).await?.ok_or_else(no_member)
+    }
+
+    async fn keep_an_admin(
+        &self,
+        write: &mut Write,
+        id: &WorkspaceId,
+        member: &Member,
+    ) -> Result<()> {
+        if member.permission == Permission::Admin
+            && !members::has_other_admin(write, id, &member.user_id).await?
+        {
+            return Err(last_admin());
+        }
+        Ok(())
+    }
+}
+
+fn revoke(write: &mut Write, workspace: &WorkspaceId, user: &UserId) {
+    let subject = Subject::Membership {
+        user: user.clone(),
+        workspace: workspace.clone(),
+    };
+    write.revoke(subject, Ended::AccessRemoved);
+}
