@@ -85,7 +85,7 @@ impl App {
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
-            feed_options(config, &limits),
+            feed_options(config, limits),
         );
         let admin = config
             .admin_email
@@ -267,15 +267,6 @@ fn feed_options(config: &Config, limits: Limits) -> feed::Options {
             changes: config.feed_keep_changes,
             definition_bytes: config.feed_keep_definitions,
         },
-    }
-}
-
-fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {
-    match (config.secret_key()?, files) {
-        (Some(key), _) => Ok(key),
-        (None, Some(files)) => files.secret_key(),
-        // `Config::secret_key` refuses before.
-        (None, None) => bail!("TOOLCAST_SECRET_KEY is not set"),
     }
 }
 
