@@ -10,7 +10,9 @@
 #[expect(unreachable_pub, reason = "what other files may use")]
 mod support;
 
+mod browser;
 mod health;
 mod layers;
+mod pages;
 mod settings;
 mod start_stop;

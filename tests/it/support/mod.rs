@@ -1,6 +1,7 @@
 //! One way to start a server, a database, a client and a stream. Tests drive the real service over
 //! a real port; nothing is mocked but the clock.
 
+mod browser;
 mod client;
 mod clock;
 mod database;
@@ -10,12 +11,13 @@ mod server;
 
 use std::time::Duration;
 
+pub use browser::Browser;
 pub use client::{Client, Reply};
 pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
 pub use program::{Program, toolcast};
-pub use server::TestServer;
+pub use server::{ADMIN, TestServer};
 
 /// How long anything may take before a test gives up on it. Never the time a test waits.
 pub const DEADLINE: Duration = Duration::from_secs(20);
