@@ -29,7 +29,7 @@ struct Driver(Child);
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let group = format!("kill -KILL -- -{}", self.0.id());
+        let group = format!("kill -s KILL -- -{}", self.0.id());
         // Whatever of it is gone already is what this is for.
         let _ = Command::new("/bin/sh")
             .args(["-c", &group])
@@ -159,8 +159,8 @@ impl Browser {
                     Ok(found) => return found,
                     Err(error) => error,
                 };
-                // The page it ran in was left.
-                if begun.elapsed() < DEADLINE && error.to_string().contains("unload") {
+                // The page it ran in was left; the driver has several words for that.
+                if begun.elapsed() < DEADLINE {
                     continue;
                 }
                 let text = "return document.body.innerText";
