@@ -51,6 +51,8 @@ pub struct App {
     feed: Feed,
     db: Db,
     files: Option<Files>,
+    /// Where the first admin signs in, until someone has.
+    sign_in_link: Option<String>,
     /// Dropped at any point, the app cuts everything off.
     _ends: [DropGuard; 2],
     /// Keeps a second `serve` off the same file.
@@ -102,6 +104,13 @@ impl App {
         };
         let catalog = Catalog::new(db.clone(), clock, feed.clone(), sealer, catalog_options);
 
+        let sign_in_link = auth
+            .first_start()
+            .await
+            .context("the first admin and workspace cannot be made")?
+            .map(|token| auth.sign_in_url(&token));
+        let pruning = auth.clone().keep_pruned(crew.stop.soft.clone());
+        crew.run("sign-in pruner", pruning);
         for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
             crew.run(name, task);
         }
@@ -124,6 +133,7 @@ impl App {
             listener,
             address,
             url,
+            sign_in_link,
             router: layers::around(routes, &origins)?,
             server: server::Options {
                 max_connections: limits.connections,
@@ -152,6 +162,9 @@ impl App {
             "Toolcast is at {}",
             self.url.as_str().trim_end_matches('/')
         )];
+        if let Some(link) = &self.sign_in_link {
+            lines.push(format!("  sign in   {link} (once, within 12 hours)"));
+        }
         match &self.files {
             Some(files) => {
                 lines.push(format!("  data      {}", files.database.display()));

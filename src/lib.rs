@@ -42,4 +42,5 @@ pub mod seal;
 pub mod server;
 pub mod store;
 pub mod telemetry;
+pub mod watch;
 pub mod web;

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use toolcast::app::App;
 use toolcast::config::{Config, without_empty_variables};
 use toolcast::model::SystemClock;
-use toolcast::telemetry;
+use toolcast::{telemetry, watch};
 
 #[cfg(all(unix, feature = "jemalloc"))]
 #[global_allocator]
@@ -37,6 +37,8 @@ enum Command {
                       also from a file `.env` in the current folder. Flags win."
     )]
     Serve(Box<Config>),
+    /// Print a workspace's changes as they happen
+    Watch(watch::Options),
 }
 
 fn main() -> ExitCode {
@@ -56,11 +58,14 @@ fn run() -> Result<ExitCode> {
     }
     let command = without_empty_variables(CommandLine::command());
     let matches = command.get_matches_from(with_default_command(std::env::args_os()));
+    // Clients need one, and none is picked by itself. Fails only where one is there already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let line = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let runtime = Runtime::new().context("the runtime cannot start")?;
     let code = runtime.block_on(async {
         match line.command {
             Command::Serve(config) => serve(&config).await,
+            Command::Watch(options) => watch(&options).await,
         }
     });
     // A password may still be hashed for someone who is gone.
@@ -103,6 +108,12 @@ async fn serve(config: &Config) -> Result<ExitCode> {
         done = app.run(async { _ = seen.await }) => done.map(|()| ExitCode::SUCCESS),
         () = twice => std::process::exit(130),
     }
+}
+
+async fn watch(options: &watch::Options) -> Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    watch::run(options, signals.next()).await?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What asks a process to end.

@@ -1,8 +1,10 @@
 //! Signing in and out, and changing one's password.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use http::HeaderValue;
+use tokio_util::sync::CancellationToken;
 
 use super::session::LIFETIME;
 use super::{Auth, Caller, Error, Result, User, input, password};
@@ -11,6 +13,9 @@ use crate::model::ids::{SessionId, UserId};
 use crate::model::{Credential, Ended, Refusal, Subject};
 use crate::seal;
 use crate::store::{sessions, sign_in, users, workspaces};
+
+/// Between two prunings.
+const PRUNE_EVERY: Duration = Duration::from_mins(10);
 
 /// A session that just began.
 #[derive(Debug, Clone)]
@@ -166,6 +171,21 @@ impl Auth {
             write.revoke(subject, Ended::PasswordChanged);
         }
         Ok(())
+    }
+
+    /// Prunes every ten minutes until `stop`.
+    pub async fn keep_pruned(self, stop: CancellationToken) {
+        let mut timer = tokio::time::interval(PRUNE_EVERY);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = timer.tick() => {}
+            }
+            if let Err(error) = self.prune().await {
+                // What ran out does not count any more, pruned or not.
+                tracing::warn!(%error, "old sessions and sign-in tries were not pruned: {error}");
+            }
+        }
     }
 
     /// Forgets sessions and links that ran out, and tries that no longer count.

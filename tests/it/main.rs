@@ -10,9 +10,16 @@
 #[expect(unreachable_pub, reason = "what other files may use")]
 mod support;
 
+mod architecture;
 mod browser;
 mod health;
 mod layers;
 mod pages;
+mod server_tools;
 mod settings;
 mod start_stop;
+mod stream_live;
+mod stream_open;
+mod stream_resume;
+mod workflow_servers;
+mod workflows;

@@ -7,7 +7,7 @@ use tempfile::tempdir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{Backend, Client, Program, TestServer, toolcast};
+use crate::support::{ADMIN, Backend, Client, Program, TestServer, toolcast};
 
 /// What promise 7 allows.
 const AT_ONCE: Duration = Duration::from_secs(2);
@@ -91,6 +91,54 @@ async fn a_signal_ends_it_within_two_seconds_whatever_is_open() {
         }
         assert!(TcpStream::connect(to).await.is_err());
     }
+}
+
+#[tokio::test]
+async fn an_open_stream_is_told_and_ends() {
+    for signal in ["TERM", "INT"] {
+        let folder = tempdir().unwrap();
+        let admin = [
+            ("TOOLCAST_ADMIN_EMAIL", ADMIN.0),
+            ("TOOLCAST_ADMIN_PASSWORD", ADMIN.1),
+        ];
+        let program = Program::serve(&folder, &admin).await;
+        let client = Client::new(program.url());
+        client.sign_in(ADMIN.0, ADMIN.1).await.data(200);
+        let workspace = client.workspace().await;
+        let mut streams = [
+            client.events(&workspace).await,
+            client.events(&workspace).await,
+        ];
+
+        let begun = Instant::now();
+        program.signal(signal).await;
+        for stream in &mut streams {
+            let closing = stream.rest().await.pop().expect("a last event");
+            assert_eq!(closing.event.as_deref(), Some("closing"));
+            assert_eq!(closing.json()["reason"], "shutdown");
+            assert!(closing.retry.is_some());
+        }
+        let (status, _, log) = program.end().await;
+        assert!(status.success(), "{status}: {log}");
+        assert!(begun.elapsed() < AT_ONCE, "{:?}: {log}", begun.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn the_first_start_gives_a_link_that_signs_in() {
+    let folder = tempdir().unwrap();
+    let mut links = Vec::new();
+    for _ in 0..2 {
+        let mut program = Program::serve(&folder, &[]).await;
+        let told = program.next_line().await;
+        let link = told
+            .split_whitespace()
+            .find(|word| word.contains("/sign-in?token="));
+        links.push(link.expect("a link").to_owned());
+        program.signal("TERM").await;
+        program.end().await;
+    }
+    assert_ne!(links[0], links[1], "each start gives a fresh one");
 }
 
 #[tokio::test]

@@ -40,6 +40,13 @@ impl Client {
         }
     }
 
+    /// Someone who has this cookie already.
+    pub fn holding(base: &str, cookie: &str) -> Self {
+        let client = Self::new(base);
+        client.jar.add_cookie_str(cookie, &base.parse().unwrap());
+        client
+    }
+
     /// The same person at another address of the service (after a restart, at another replica).
     pub fn at(&self, base: &str) -> Self {
         let other = Self::new(base);
@@ -63,6 +70,13 @@ impl Client {
         self.post("/api/auth/sign-in")
             .json(&serde_json::json!({"email": email, "password": password}))
             .await
+    }
+
+    /// The id of the first workspace there is for it: `Default`, for the first admin.
+    pub async fn workspace(&self) -> String {
+        let data = self.get("/api/workspaces").await.data(200);
+        let id = data["workspaces"][0]["id"].as_str();
+        id.expect("a workspace").to_owned()
     }
 
     /// A request of any method; `path` begins with a slash.

@@ -31,7 +31,7 @@ pub struct TestDatabase {
 
 #[derive(Debug)]
 enum Place {
-    Folder(TempDir),
+    Folder { _kept: TempDir },
     Cluster { name: String },
 }
 
@@ -44,7 +44,7 @@ impl Fresh for TestDatabase {
                 let url = format!("sqlite://{}/toolcast.db", folder.path().display());
                 Self {
                     url,
-                    place: Place::Folder(folder),
+                    place: Place::Folder { _kept: folder },
                 }
             }
             Backend::Postgres => {
@@ -69,7 +69,7 @@ impl TestDatabase {
     /// Which one it is.
     pub fn backend(&self) -> Backend {
         match self.place {
-            Place::Folder(_) => Backend::Sqlite,
+            Place::Folder { .. } => Backend::Sqlite,
             Place::Cluster { .. } => Backend::Postgres,
         }
     }

@@ -8,16 +8,20 @@ mod database;
 mod events;
 mod program;
 mod server;
+mod stage;
+mod workspace;
 
 use std::time::Duration;
 
 pub use browser::Browser;
-pub use client::{Client, Reply};
+pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
-pub use events::{EventStream, Frame};
+pub use events::EventStream;
 pub use program::{Program, toolcast};
 pub use server::{ADMIN, TestServer};
+pub use stage::{Elsewhere, Stage, tool};
+pub use workspace::{Workspace, id_of};
 
 /// How long anything may take before a test gives up on it. Never the time a test waits.
 pub const DEADLINE: Duration = Duration::from_secs(20);

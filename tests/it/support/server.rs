@@ -13,7 +13,7 @@ use toolcast::model::Clock;
 
 use super::{Backend, Client, DEADLINE, Fresh, ManualClock, TestDatabase};
 
-/// The instance admin that every test server starts with.
+/// E-mail and password of the instance admin that every test server starts with.
 pub const ADMIN: (&str, &str) = ("admin@example.com", "correct horse battery staple");
 
 /// A running service with a database of its own.

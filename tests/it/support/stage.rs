@@ -1,0 +1,208 @@
+//! A workspace with one tool in it, and ways to change it.
+
+use serde_json::json;
+use tokio_util::task::TaskTracker;
+use toolcast::feed::{Caps, Feed, Options};
+use toolcast::model::ids::{ServerId, WorkspaceId};
+use toolcast::model::{Source, SystemClock, Tool, ToolDiff};
+use toolcast::store::retention::Retention;
+use toolcast::store::{Db, meta};
+
+use super::{Client, Reply, TestDatabase, TestServer};
+
+/// A workspace whose one workflow server has one tool.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    /// Its admin, signed in.
+    pub admin: Client,
+    /// The workspace.
+    pub workspace: String,
+    /// The workflow.
+    pub workflow: String,
+    /// The workflow server.
+    pub server: String,
+    /// The tool.
+    pub tool: String,
+}
+
+impl Stage {
+    /// Sets it, as the instance's admin.
+    pub async fn set(server: &TestServer) -> Self {
+        Self::set_for(server.admin().await).await
+    }
+
+    /// Sets another one, in a new workspace.
+    pub async fn set_for(admin: Client) -> Self {
+        let made = admin
+            .post("/api/workspaces")
+            .json(&json!({"name": "Stage"}))
+            .await
+            .data(201);
+        let workspace = text(&made["workspace"]["id"]);
+        let made = admin
+            .post("/api/workflows")
+            .json(&json!({
+                "workspaceId": workspace,
+                "name": "Greet",
+                "inputFormat": [{"name": "who", "type": "string"}],
+                "endpoint": {"url": "http://127.0.0.1:9/greet"},
+            }))
+            .await
+            .data(201);
+        let workflow = text(&made["workflow"]["id"]);
+        admin
+            .post(&format!(
+                "/api/workflows/{workflow}/deploy?workspaceId={workspace}"
+            ))
+            .await
+            .data(200);
+        let made = admin
+            .post("/api/mcp/workflow-servers")
+            .json(&json!({"workspaceId": workspace, "name": "Desk", "workflowIds": [workflow]}))
+            .await
+            .data(201);
+        let server = text(&made["server"]["id"]);
+        let listed = admin
+            .get(&format!(
+                "/api/mcp/workflow-servers/{server}/tools?workspaceId={workspace}"
+            ))
+            .await
+            .data(200);
+        let tool = text(&listed["tools"][0]["id"]);
+        Self {
+            admin,
+            workspace,
+            workflow,
+            server,
+            tool,
+        }
+    }
+
+    /// Renames the tool: one change, with the old name removed and the new one added.
+    pub async fn rename(&self, name: &str) -> Reply {
+        self.admin
+            .patch(&self.tool_path())
+            .json(&json!({"toolName": name}))
+            .await
+    }
+
+    /// The tool's route, with its workspace.
+    pub fn tool_path(&self) -> String {
+        let Self {
+            workspace,
+            server,
+            tool,
+            ..
+        } = self;
+        format!("/api/mcp/workflow-servers/{server}/tools/{tool}?workspaceId={workspace}")
+    }
+
+    /// Where the feed stands.
+    pub async fn head(&self) -> String {
+        self.admin
+            .get(&self.tool_path())
+            .await
+            .revision()
+            .to_owned()
+    }
+}
+
+fn text(value: &serde_json::Value) -> String {
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("no text: {value}"))
+        .to_owned()
+}
+
+/// Writes changes as another process would: its wake-up reaches nobody here.
+#[derive(Debug)]
+pub struct Elsewhere {
+    feed: Feed,
+    db: Db,
+    written: u64,
+}
+
+impl Elsewhere {
+    /// On a server's database.
+    pub async fn on(database: &TestDatabase) -> Self {
+        let db = database.connect().await;
+        let options = Options {
+            heartbeat: std::time::Duration::from_secs(30),
+            caps: Caps {
+                per_user: 1,
+                per_workspace: 1,
+                total: 1,
+            },
+            retention: Retention {
+                age: std::time::Duration::from_hours(24),
+                changes: 1_000_000,
+                definition_bytes: i64::MAX,
+            },
+        };
+        let base = meta::base_stamp(&db).await.unwrap();
+        let tasks = TaskTracker::new();
+        let feed = Feed::new(
+            db.clone(),
+            std::sync::Arc::new(SystemClock),
+            tasks,
+            base,
+            options,
+        );
+        Self {
+            feed,
+            db,
+            written: 0,
+        }
+    }
+
+    /// Writes `count` changes of one server in one transaction, each with a tool added.
+    pub async fn change(&mut self, workspace: &str, server: &str, count: u64) {
+        let workspace = WorkspaceId::from(workspace);
+        let mut write = self
+            .feed
+            .begin(&workspace)
+            .await
+            .unwrap()
+            .expect("a workspace");
+        for _ in 0..count {
+            self.written += 1;
+            let diff = ToolDiff::between(&[], &[tool(&format!("else_{}", self.written))]).unwrap();
+            let server = ServerId::from(server);
+            write
+                .record(Source::Workflow, &server, "Elsewhere", &diff)
+                .await
+                .unwrap();
+        }
+        write.commit().await.unwrap();
+    }
+
+    /// Writes one change with a diff of one's own.
+    pub async fn tell(&self, workspace: &str, server: &str, diff: &ToolDiff) {
+        let workspace = WorkspaceId::from(workspace);
+        let mut write = self
+            .feed
+            .begin(&workspace)
+            .await
+            .unwrap()
+            .expect("a workspace");
+        write
+            .record(Source::Workflow, &ServerId::from(server), "Elsewhere", diff)
+            .await
+            .unwrap();
+        write.commit().await.unwrap();
+    }
+
+    /// The connections, to do worse.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+}
+
+/// A tool with this name.
+pub fn tool(name: &str) -> Tool {
+    Tool {
+        name: name.to_owned(),
+        description: format!("What {name} does"),
+        input_schema: json!({"type": "object", "properties": {}}),
+    }
+}
