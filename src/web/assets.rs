@@ -116,7 +116,11 @@ mod tests {
             for line in text.lines().filter(|line| line.starts_with("import ")) {
                 let path = line.split('"').nth(1).unwrap();
                 let name = path.strip_prefix("./").unwrap();
-                assert!(ASSETS.iter().any(|a| a.name == name), "{}: {line}", asset.name);
+                assert!(
+                    ASSETS.iter().any(|a| a.name == name),
+                    "{}: {line}",
+                    asset.name
+                );
             }
         }
     }

@@ -90,9 +90,12 @@ pub(super) async fn show(
     Query(which): Query<Which>,
 ) -> PageResult {
     let workspaces = auth.workspaces(&caller).await?;
-    let shown = workspaces
-        .iter()
-        .find(|workspace| which.workspace.as_ref().is_none_or(|id| *id == workspace.id));
+    let shown = workspaces.iter().find(|workspace| {
+        which
+            .workspace
+            .as_ref()
+            .is_none_or(|id| *id == workspace.id)
+    });
     match shown {
         Some(workspace) => Ok(render(
             StatusCode::OK,

@@ -89,9 +89,7 @@ pub(super) async fn enter(
         None => auth.sign_in(&entry.email, &entry.password, client.0).await,
     };
     match entered {
-        Ok(signed_in) => {
-            ([(SET_COOKIE, signed_in.cookie)], Redirect::to("/")).into_response()
-        }
+        Ok(signed_in) => ([(SET_COOKIE, signed_in.cookie)], Redirect::to("/")).into_response(),
         Err(error) => {
             let refused = Refused::from(error);
             let page = form(entry.token.as_deref(), &entry.email, Some(&refused.text));
@@ -110,5 +108,9 @@ pub(super) async fn leave(
         auth.sign_out(&caller).await?;
     }
     let forget = auth.forget_cookie();
-    Ok((forget.map(|cookie| [(SET_COOKIE, cookie)]), Redirect::to("/sign-in")).into_response())
+    Ok((
+        forget.map(|cookie| [(SET_COOKIE, cookie)]),
+        Redirect::to("/sign-in"),
+    )
+        .into_response())
 }

@@ -70,7 +70,10 @@ async fn from_the_link_to_a_feed_that_moves() {
     let mut program = Program::serve(&folder, &[]).await;
     let link = loop {
         let line = program.next_line().await;
-        if let Some(at) = line.find("http").filter(|_| line.contains("/sign-in?token=")) {
+        if let Some(at) = line
+            .find("http")
+            .filter(|_| line.contains("/sign-in?token="))
+        {
             break line[at..].trim_end().to_owned();
         }
     };
@@ -105,7 +108,8 @@ async fn from_the_link_to_a_feed_that_moves() {
     let diff = browser
         .until("return document.querySelector('#feed > li .diff')?.innerText")
         .await;
-    let removed = "return document.querySelector('#feed > li .name.removed').textContent.split(' ').pop()";
+    let removed =
+        "return document.querySelector('#feed > li .name.removed').textContent.split(' ').pop()";
     let old = text(&browser.run(removed, vec![]).await);
     assert!(text(&diff).contains(&format!("name: {old}")), "{diff}");
     assert!(text(&diff).contains("name: brand_new_name"), "{diff}");
@@ -122,7 +126,9 @@ async fn an_event_source_of_ones_own_misses_nothing_across_a_restart() {
     let browser = Browser::start().await;
     sign_in(&browser, &server).await;
     browser.click("#sample button").await;
-    browser.until("return document.querySelector('.tool')").await;
+    browser
+        .until("return document.querySelector('.tool')")
+        .await;
     let sample = Sample::find(server.admin().await).await;
 
     browser.open(&format!("{}{BARE_PAGE}", server.url())).await;
@@ -158,7 +164,9 @@ async fn seven_tabs_share_one_stream() {
     let browser = Browser::start().await;
     sign_in(&browser, &server).await;
     browser.click("#sample button").await;
-    browser.until("return document.querySelector('.tool')").await;
+    browser
+        .until("return document.querySelector('.tool')")
+        .await;
     let mut tabs = vec![browser.tab().await];
     for _ in 1..7 {
         tabs.push(browser.open_tab(&server.url()).await);
@@ -186,11 +194,15 @@ async fn seven_tabs_share_one_stream() {
 
     browser.click(".menu summary").await;
     browser.click("form[action='/sign-out'] button").await;
-    browser.until("return location.pathname === '/sign-in'").await;
+    browser
+        .until("return location.pathname === '/sign-in'")
+        .await;
     for tab in &tabs[..tabs.len() - 1] {
         browser.switch_to(tab).await;
         browser
-            .until("return document.getElementById('state-text').textContent.includes('signed out')")
+            .until(
+                "return document.getElementById('state-text').textContent.includes('signed out')",
+            )
             .await;
     }
 }

@@ -29,7 +29,10 @@ fn leads_to(reply: &Reply, place: &str) {
 #[track_caller]
 fn says(reply: &Reply, status: u16, text: &str) {
     assert_eq!(reply.status, status, "{}", reply.text);
-    assert_eq!(reply.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(
+        reply.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
     assert!(reply.text.contains(text), "{}", reply.text);
 }
 
@@ -133,7 +136,14 @@ async fn every_reply_is_protected() {
         assert_eq!(reply.header("referrer-policy"), Some("same-origin"));
         assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(reply.header("cache-control"), Some("no-store"));
-        for inline in ["<script>", "<style", " style=", " onclick=", "http://", "https://"] {
+        for inline in [
+            "<script>",
+            "<style",
+            " style=",
+            " onclick=",
+            "http://",
+            "https://",
+        ] {
             assert!(!reply.text.contains(inline), "{path} has {inline}");
         }
     }
