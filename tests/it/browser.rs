@@ -70,11 +70,9 @@ async fn from_the_link_to_a_feed_that_moves() {
     let mut program = Program::serve(&folder, &[]).await;
     let link = loop {
         let line = program.next_line().await;
-        if let Some(at) = line
-            .find("http")
-            .filter(|_| line.contains("/sign-in?token="))
-        {
-            break line[at..].trim_end().to_owned();
+        let mut words = line.split_whitespace();
+        if let Some(link) = words.find(|word| word.contains("/sign-in?token=")) {
+            break link.to_owned();
         }
     };
     let rest = Client::new(program.url());
