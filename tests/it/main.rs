@@ -12,6 +12,7 @@ mod support;
 
 mod architecture;
 mod browser;
+mod documents;
 mod health;
 mod layers;
 mod pages;
