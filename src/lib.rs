@@ -42,5 +42,6 @@ pub mod seal;
 pub mod server;
 pub mod store;
 pub mod telemetry;
+pub mod user;
 pub mod watch;
 pub mod web;

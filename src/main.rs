@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use toolcast::app::App;
 use toolcast::config::{Config, without_empty_variables};
 use toolcast::model::SystemClock;
-use toolcast::{telemetry, watch};
+use toolcast::{telemetry, user, watch};
 
 #[cfg(all(unix, feature = "jemalloc"))]
 #[global_allocator]
@@ -37,6 +37,8 @@ enum Command {
                       also from a file `.env` in the current folder. Flags win."
     )]
     Serve(Box<Config>),
+    /// Make and list users, set passwords; works beside a running service
+    User(user::UserArgs),
     /// Print a workspace's changes as they happen
     Watch(watch::Options),
 }
@@ -65,6 +67,7 @@ fn run() -> Result<ExitCode> {
     let code = runtime.block_on(async {
         match line.command {
             Command::Serve(config) => serve(&config).await,
+            Command::User(args) => user::run(args).await.map(|()| ExitCode::SUCCESS),
             Command::Watch(options) => watch(&options).await,
         }
     });

@@ -222,7 +222,14 @@ impl Body {
             Err(BadBody::Malformed) => return Err(ApiError::malformed()),
             Err(BadBody::NoObject) => return Err(ApiError::shape()),
         };
-        serde_json::from_str(text).map_err(|_| ApiError::shape())
+        serde_json::from_str(text).map_err(|error| {
+            if error.is_data() {
+                ApiError::shape()
+            } else {
+                // Skipping a string does not look at its escapes; reading it does.
+                ApiError::malformed()
+            }
+        })
     }
 
     /// The body's text, which is a JSON object.

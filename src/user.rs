@@ -1,0 +1,286 @@
+//! `toolcast user`: users by whoever runs the machine, beside a running `serve` or without one.
+//!
+//! A password is never a flag, where other users of the machine and the shell's history would see
+//! it: it comes from standard input or the environment, or a sign-in link is printed instead.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::Path;
+use std::process::{Command as Process, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use tokio_util::task::TaskTracker;
+
+use crate::auth::{self, Auth, Role, User, UserDraft};
+use crate::config::{Config, Secret};
+use crate::feed::{self, Caps, Feed};
+use crate::model::SystemClock;
+use crate::store::retention::Retention;
+use crate::store::{self, Db, meta};
+
+/// Manages users; works beside a running `toolcast serve`.
+#[derive(Debug, Args)]
+pub struct UserArgs {
+    #[command(subcommand)]
+    command: UserCommand,
+
+    /// The database of the service
+    #[arg(
+        long,
+        global = true,
+        env = "DATABASE_URL",
+        value_name = "DATABASE_URL",
+        hide_env = true,
+        default_value = "sqlite://toolcast.db"
+    )]
+    database_url: Secret,
+
+    /// Where the service listens, for links when no public URL is set
+    #[arg(
+        long,
+        global = true,
+        env = "TOOLCAST_LISTEN",
+        value_name = "TOOLCAST_LISTEN",
+        hide_env = true,
+        default_value = "127.0.0.1:8080"
+    )]
+    listen: String,
+
+    /// Where browsers reach the service, for links
+    #[arg(
+        long,
+        global = true,
+        env = "TOOLCAST_PUBLIC_URL",
+        value_name = "TOOLCAST_PUBLIC_URL",
+        hide_env = true
+    )]
+    public_url: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum UserCommand {
+    /// Make a user; prints a sign-in link unless a password is given (`--password-stdin`, or the
+    /// variable `TOOLCAST_USER_PASSWORD`)
+    Create {
+        /// Their e-mail
+        email: String,
+        /// Their name [default: the e-mail up to its @]
+        #[arg(long)]
+        name: Option<String>,
+        /// They manage the users of the whole instance
+        #[arg(long)]
+        admin: bool,
+        #[command(flatten)]
+        password: PasswordArgs,
+    },
+    /// Show all users
+    List,
+    /// Set a user's password and end their sessions; prints a sign-in link unless a password is
+    /// given (`--password-stdin`, or the variable `TOOLCAST_USER_PASSWORD`)
+    SetPassword {
+        /// Their e-mail
+        email: String,
+        #[command(flatten)]
+        password: PasswordArgs,
+    },
+}
+
+/// Where a password comes from.
+#[derive(Debug, Args)]
+struct PasswordArgs {
+    /// Read the password from standard input; on a terminal, ask for it
+    #[arg(long)]
+    password_stdin: bool,
+}
+
+/// The variable that can hold a password.
+const PASSWORD_VARIABLE: &str = "TOOLCAST_USER_PASSWORD";
+
+/// Does what the command line says, and prints what came of it.
+pub async fn run(args: UserArgs) -> Result<()> {
+    let config = config(&args)?;
+    let db = open(&config).await?;
+    let done = act(args.command, &auth(&config, db.clone()).await?).await;
+    db.close().await;
+    done
+}
+
+async fn act(command: UserCommand, auth: &Auth) -> Result<()> {
+    let mut out = io::stdout();
+    match command {
+        UserCommand::Create {
+            email,
+            name,
+            admin,
+            password,
+        } => {
+            let password = password.read()?;
+            let draft = UserDraft {
+                email: &email,
+                name: name.as_deref(),
+                password: password.as_ref().map(Secret::reveal),
+                role: if admin {
+                    Role::InstanceAdmin
+                } else {
+                    Role::Member
+                },
+            };
+            let (user, token) = auth.create_user(draft).await?;
+            writeln!(out, "Made {} ({})", user.email, user.id)?;
+            tell_link(&mut out, auth, token)
+        }
+        UserCommand::List => {
+            for user in auth.users().await? {
+                writeln!(out, "{}", line(&user))?;
+            }
+            Ok(())
+        }
+        UserCommand::SetPassword { email, password } => {
+            let password = password.read()?;
+            let (user, token) = auth
+                .reset_password(&email, password.as_ref().map(Secret::reveal))
+                .await?;
+            writeln!(out, "{} is signed out everywhere", user.email)?;
+            tell_link(&mut out, auth, token)
+        }
+    }
+}
+
+fn tell_link(out: &mut impl Write, auth: &Auth, token: Option<String>) -> Result<()> {
+    if let Some(token) = token {
+        let url = auth.sign_in_url(&token);
+        writeln!(out, "They set a password at {url} (once, within 12 hours)")?;
+    }
+    Ok(())
+}
+
+/// Names may hold anything, a terminal's commands included.
+fn line(user: &User) -> String {
+    let role = if user.is_instance_admin {
+        "instance admin"
+    } else {
+        "user"
+    };
+    let name: String = user
+        .name
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    format!("{}\t{}\t{role}\t{name}", user.id, user.email)
+}
+
+impl PasswordArgs {
+    /// `None`: there is none, a link is to be made.
+    fn read(&self) -> Result<Option<Secret>> {
+        if self.password_stdin {
+            return read_password().map(Some);
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a password is no setting that `--help` should offer as a flag"
+        )]
+        let password = std::env::var(PASSWORD_VARIABLE);
+        Ok(password
+            .ok()
+            .filter(|text| !text.is_empty())
+            .map(Secret::from))
+    }
+}
+
+/// The first line of standard input; from a terminal, unseen.
+fn read_password() -> Result<Secret> {
+    let input = io::stdin();
+    let terminal = input.is_terminal();
+    if terminal {
+        write!(io::stderr(), "New password: ")?;
+        echo("-echo");
+    }
+    let mut text = String::new();
+    let read = input.lock().read_line(&mut text);
+    if terminal {
+        echo("echo");
+        writeln!(io::stderr())?;
+    }
+    read.context("the password cannot be read")?;
+    let end = text.trim_end_matches(['\r', '\n']).len();
+    text.truncate(end);
+    if text.is_empty() {
+        bail!("no password came from standard input");
+    }
+    Ok(Secret::from(text))
+}
+
+/// Best effort: without it the password shows as it is typed.
+fn echo(mode: &str) {
+    let _ = Process::new("stty")
+        .arg(mode)
+        .stdin(Stdio::inherit())
+        .stderr(Stdio::null())
+        .status();
+}
+
+/// The settings of `serve` that matter here, judged by the same rules.
+fn config(args: &UserArgs) -> Result<Config> {
+    let mut flags = vec![
+        format!("--database-url={}", args.database_url.reveal()),
+        format!("--listen={}", args.listen),
+    ];
+    flags.extend(
+        args.public_url
+            .iter()
+            .map(|url| format!("--public-url={url}")),
+    );
+    Ok(Config::from_flags(flags)?)
+}
+
+async fn open(config: &Config) -> Result<Db> {
+    const HINT: &str = "DATABASE_URL: there is no Toolcast database yet; `toolcast serve` makes it";
+    let url = config.database_url.reveal();
+    if let Some(rest) = url.strip_prefix("sqlite:") {
+        let file = rest.trim_start_matches("//").split('?').next();
+        // Opening would make an empty one.
+        if !file.is_some_and(|file| Path::new(file).is_file()) {
+            bail!(HINT);
+        }
+    }
+    let options = store::Options {
+        url: url.to_owned(),
+        connections: 1,
+    };
+    let db = Db::connect(&options)
+        .await
+        .context("DATABASE_URL: the database cannot be opened")?;
+    // Only `serve` migrates.
+    meta::check_schema(&db).await.context(HINT)?;
+    Ok(db)
+}
+
+async fn auth(config: &Config, db: Db) -> Result<Auth> {
+    let clock = Arc::new(SystemClock);
+    let base_stamp = meta::base_stamp(&db).await?;
+    let caps = Caps {
+        per_user: 0,
+        per_workspace: 0,
+        total: 0,
+    };
+    // Nothing follows or prunes the feed here; `serve` sees what is written.
+    let feed_options = feed::Options {
+        heartbeat: Duration::from_secs(30),
+        caps,
+        retention: Retention {
+            age: Duration::MAX,
+            changes: i64::MAX,
+            definition_bytes: i64::MAX,
+        },
+    };
+    let tasks = TaskTracker::new();
+    let feed = Feed::new(db.clone(), clock.clone(), tasks, base_stamp, feed_options);
+    let options = auth::Options {
+        public_url: config.public_url(config.listen)?,
+        admin: None,
+        hashing: 1,
+    };
+    Ok(Auth::new(db, clock, feed, options))
+}
