@@ -26,6 +26,7 @@ mod stream_live;
 mod stream_open;
 mod stream_resume;
 mod users;
+mod watch;
 mod workflow_servers;
 mod workflows;
 mod workspaces;
