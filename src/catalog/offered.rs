@@ -6,7 +6,7 @@ use super::input::shown_description;
 use crate::feed::Write;
 use crate::model::ids::ServerId;
 use crate::model::{Source, Tool, ToolDiff};
-use crate::store::tools::{self, Scope};
+use crate::store::shown_tools::{self, Scope};
 use crate::store::{Conn, Result};
 
 /// The tools that clients see in one part of the catalog, by server.
@@ -23,7 +23,7 @@ impl Offered {
     /// As the rows are now.
     pub(super) async fn read(conn: impl Into<Conn<'_>>, scope: Scope<'_>) -> Result<Self> {
         let mut offered = Self::default();
-        for shown in tools::shown(conn, scope).await? {
+        for shown in shown_tools::list(conn, scope).await? {
             let description = shown_description(
                 &shown.tool_name,
                 shown.tool_description.as_deref(),

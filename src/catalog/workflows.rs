@@ -9,7 +9,8 @@ use super::{Catalog, EndpointEdit, Patch, Result, Seen, input, text, wrong_shape
 use crate::feed::Write;
 use crate::model::ids::{UserId, WorkflowId, WorkspaceId};
 use crate::model::{Input, Refusal, ServerTool, Timestamp, Workflow};
-use crate::store::tools::{self, Scope};
+use crate::store::shown_tools::Scope;
+use crate::store::tools;
 use crate::store::workflows;
 
 /// What a new workflow is made of.

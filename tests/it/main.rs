@@ -10,6 +10,7 @@
 #[expect(unreachable_pub, reason = "what other files may use")]
 mod support;
 
+mod any_body;
 mod architecture;
 mod browser;
 mod documents;
