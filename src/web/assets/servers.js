@@ -24,8 +24,8 @@ function server({ name, description, isPublic, tools }) {
       : el("p", { class: "quiet server-about" }, "No tools on it yet."));
 }
 
-function tool({ toolName, toolDescription, workflowName, workflowDescription, isDeployed }) {
-  const about = toolDescription || workflowDescription || (workflowName ? `Runs the workflow “${workflowName}”.` : "");
+function tool({ toolName, toolDescription, workflowDescription, isDeployed }) {
+  const about = toolDescription || workflowDescription || `Execute workflow: ${toolName}`;
   return el("li", { class: isDeployed ? "tool" : "tool resting", "data-tool": toolName },
     el("div", { class: "server-head" },
       el("span", { class: "tool-name" }, toolName),
