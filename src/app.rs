@@ -155,6 +155,12 @@ impl App {
         self.address
     }
 
+    /// A handle on the feed it serves.
+    #[must_use]
+    pub fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
     /// What to tell whoever started it: where it is, where its files lie, how to stop it.
     #[must_use]
     pub fn welcome(&self) -> String {

@@ -204,3 +204,37 @@ async fn seven_tabs_share_one_stream() {
             .await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn seven_workspaces_leave_connections_for_everything_else() {
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
+    let browser = Browser::start().await;
+    sign_in(&browser, &server).await;
+    let admin = server.admin().await;
+    let mut tabs = vec![browser.tab().await];
+    for at in 1..7 {
+        let body = json!({"name": format!("Workspace {at}")});
+        let made = admin.post("/api/workspaces").json(&body).await.data(201);
+        let id = text(&made["workspace"]["id"]);
+        let page = format!("{}/?workspace={id}", server.url());
+        tabs.push(browser.open_tab(&page).await);
+        let state = if at < 4 { "live" } else { "waiting" };
+        browser
+            .until(&format!(
+                "return document.getElementById('state').dataset.state === '{state}'"
+            ))
+            .await;
+    }
+    let status = browser.run_async("return (await fetch('/api/auth/session')).status");
+    assert_eq!(status.await, 200);
+
+    // Three leave, and the three that waited take their places.
+    for tab in tabs.drain(..3) {
+        browser.switch_to(&tab).await;
+        browser.close_tab().await;
+    }
+    for tab in &tabs {
+        browser.switch_to(tab).await;
+        browser.until(LIVE).await;
+    }
+}

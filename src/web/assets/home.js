@@ -111,7 +111,13 @@ const SAID = {
   workspace_deleted: "Closed: the workspace was deleted",
   user_deleted: "Closed: the account was deleted",
 };
-const STATES = { connecting: "Connecting…", live: "Live", reconnecting: "Reconnecting…", closed: "Closed" };
+const STATES = {
+  waiting: "Waiting: too many workspaces are open in this browser",
+  connecting: "Connecting…",
+  live: "Live",
+  reconnecting: "Reconnecting…",
+  closed: "Closed",
+};
 
 function showState({ state, reason }) {
   byId("state").dataset.state = state;

@@ -22,6 +22,30 @@ const LATE_MS = 5_000;
 
 /** How long the channel may take to tell the other tabs. */
 const HEARD_MS = 250;
+/** How long a place may take before this tab says that it waits for one. */
+const WAITING_MS = 500;
+
+/**
+ * A browser keeps six connections to a server (HTTP/1.1). Each workspace that is open in some tab takes one for its
+ * stream; with these many at most, some are left for everything else.
+ */
+const PLACES = ["toolcast:place:1", "toolcast:place:2", "toolcast:place:3", "toolcast:place:4"];
+
+/** Runs `work` once a place is free, and keeps the place until the promise it returns is settled. */
+function takePlace(work) {
+  const rest = new AbortController();
+  let taken = false;
+  for (const place of PLACES) {
+    navigator.locks.request(place, { signal: rest.signal }, () => {
+      if (taken) return undefined;
+      taken = true;
+      rest.abort();
+      return work();
+    }).catch((error) => {
+      if (error.name !== "AbortError") throw error;
+    });
+  }
+}
 
 const revisionOf = (id) => Number(id.slice(id.lastIndexOf("-") + 1));
 
@@ -37,6 +61,8 @@ export class Stream {
   #early = [];
   #source = null;
   #attempt = 0;
+  /** Whether a stream of this tab was ever open. */
+  #opened = false;
   #timer = 0;
   #state = { state: "connecting" };
   /** Gives the lock back; null while this tab does not lead. */
@@ -46,7 +72,7 @@ export class Stream {
   /**
    * `onChange(data, isNext)`: a tools_changed frame; `isNext` is false when it stands for more than one revision.
    * `onGap()`: read everything again. `onResync()`: the same, and what is shown may be of another history.
-   * `onState({ state, reason })`: connecting, live, reconnecting or closed.
+   * `onState({ state, reason })`: waiting, connecting, live, reconnecting or closed.
    */
   constructor({ workspace, user, onChange, onGap, onResync, onState }) {
     this.#workspace = workspace;
@@ -126,7 +152,17 @@ export class Stream {
         return;
       }
       this.#resign = resign;
-      this.#connect();
+      const late = setTimeout(() => this.#become({ state: "waiting" }), WAITING_MS);
+      takePlace(() => {
+        clearTimeout(late);
+        this.#connect();
+        return new Promise((leave) => {
+          this.#resign = () => {
+            leave();
+            resign();
+          };
+        });
+      });
     }));
   }
 
@@ -148,12 +184,13 @@ export class Stream {
   #connect() {
     clearTimeout(this.#timer);
     this.#source?.close();
-    if (this.#state.state !== "connecting") this.#become({ state: "reconnecting", reason: this.#state.reason });
+    this.#become(this.#opened ? { state: "reconnecting", reason: this.#state.reason } : { state: "connecting" });
     const query = new URLSearchParams({ workspaceId: this.#workspace, lastEventId: this.#seen.id });
     const source = new EventSource(`/api/mcp/events?${query}`);
     this.#source = source;
     source.onopen = () => {
       this.#attempt = 0;
+      this.#opened = true;
       this.#become({ state: "live" });
     };
     source.onerror = () => {

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use toolcast::app::App;
 use toolcast::config::Config;
+use toolcast::feed::Feed;
 use toolcast::model::Clock;
 
 use super::{Backend, Client, DEADLINE, Fresh, ManualClock, TestDatabase};
@@ -30,6 +31,7 @@ pub struct TestServer {
 
 #[derive(Debug)]
 struct Running {
+    feed: Feed,
     shutdown: oneshot::Sender<()>,
     done: JoinHandle<anyhow::Result<()>>,
 }
@@ -83,12 +85,17 @@ impl TestServer {
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let app = App::build(&self.config, clock).await.unwrap();
         self.address = app.address();
+        let feed = app.feed().clone();
         let (shutdown, asked) = oneshot::channel();
         let done = TaskTracker::new().spawn(app.run(async {
             // Dropped without a word it stops, too.
             let _ = asked.await;
         }));
-        self.running = Some(Running { shutdown, done });
+        self.running = Some(Running {
+            feed,
+            shutdown,
+            done,
+        });
     }
 
     /// Stops it as SIGTERM would, and waits until it is gone.
@@ -124,6 +131,11 @@ impl TestServer {
     /// Its database.
     pub fn database(&self) -> &TestDatabase {
         &self.database
+    }
+
+    /// A handle on its feed.
+    pub fn feed(&self) -> &Feed {
+        &self.running.as_ref().expect("it runs").feed
     }
 
     /// Someone who is not signed in.
