@@ -157,6 +157,38 @@ async fn an_event_source_of_ones_own_misses_nothing_across_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_says_truly_whether_it_is_live() {
+    let mut server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
+    let browser = Browser::start().await;
+    sign_in(&browser, &server).await;
+    browser.click("#sample button").await;
+    browser
+        .until("return document.querySelector('.tool')")
+        .await;
+    let sample = Sample::find(server.admin().await).await;
+
+    server.stop().await;
+    browser
+        .until("return document.getElementById('state').dataset.state === 'reconnecting'")
+        .await;
+    server.start().await;
+    sample.rename("while_away").await;
+    browser.until(LIVE).await;
+    sees(&browser, "while_away").await;
+
+    // Another browser changes the password: this one's session ends.
+    let body = json!({"current": ADMIN.1, "new": "another password altogether"});
+    let changed = sample.client.post("/api/auth/password").json(&body);
+    changed.await.data(204);
+    browser
+        .until("return document.getElementById('state').dataset.state === 'closed'")
+        .await;
+    let said = "return document.getElementById('state-text').textContent";
+    let said = text(&browser.run(said, vec![]).await);
+    assert_eq!(said, "Closed: the password was changed. Sign in");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn seven_tabs_share_one_stream() {
     let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
     let browser = Browser::start().await;
