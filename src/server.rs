@@ -26,6 +26,7 @@ use hyper_util::server::conn::auto;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
@@ -41,6 +42,8 @@ const SILENT_PEER: Duration = Duration::from_secs(30);
 const KEEPALIVE: Duration = Duration::from_mins(1);
 /// The pause after the process or the machine ran out of files.
 const OUT_OF_FILES: Duration = Duration::from_millis(100);
+/// Between two log lines about it.
+const COMPLAINTS: Duration = Duration::from_mins(1);
 
 /// What may differ between servers.
 #[derive(Debug, Clone)]
@@ -86,7 +89,7 @@ pub async fn serve(
 ) {
     let room = Arc::new(Semaphore::new(options.max_connections));
     let protocol = Protocol::new(&options, &tasks);
-    let mut out_of_files = false;
+    let mut complained: Option<Instant> = None;
     let accepting = async {
         loop {
             // Never closed, so this always gives a place in the end.
@@ -95,7 +98,6 @@ pub async fn serve(
             };
             match listener.accept().await {
                 Ok((socket, peer)) => {
-                    out_of_files = false;
                     if let Err(error) = tune(&socket) {
                         // The client may be gone already; serving it finds out.
                         tracing::debug!(%error, "a socket option could not be set: {error}");
@@ -111,7 +113,8 @@ pub async fn serve(
                 }
                 Err(error) if concerns_one_client(&error) => {}
                 Err(error) => {
-                    if !std::mem::replace(&mut out_of_files, true) {
+                    if complained.is_none_or(|at| at.elapsed() > COMPLAINTS) {
+                        complained = Some(Instant::now());
                         tracing::error!(%error, "no connection can be accepted now: {error}");
                     }
                     tokio::time::sleep(OUT_OF_FILES).await;

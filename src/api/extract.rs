@@ -1,38 +1,30 @@
 //! What a handler may ask for: who is asking, on which workspace, with which right, and the body.
 //!
 //! The order of checks is the contract's (1.3): credentials (401), workspace id (400), grant (403),
-//! level (403), then the handler with the body. A body is at most 10 MiB and must arrive in time.
+//! level (403), then the handler with the body.
 
-use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use axum::RequestExt;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{ConnectInfo, FromRef, FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::middleware::Next;
 use axum::response::Response;
-use bytes::Bytes;
 use http::header::{CONTENT_TYPE, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::value::RawValue;
+use serde::de::DeserializeOwned;
 
+use super::body::Body;
 use super::error::ApiError;
 use crate::auth::{Auth, Caller};
 use crate::model::Permission;
 use crate::model::ids::WorkspaceId;
 
-/// Largest request body in bytes (contract 1.3).
-const MAX_BODY: usize = 10 * 1024 * 1024;
-/// How long a body may take to arrive.
-const BODY_DEADLINE: Duration = Duration::from_secs(30);
 /// The path parameter that names a workspace.
-const WORKSPACE_PARAM: &str = "workspaceId";
+pub(super) const WORKSPACE_PARAM: &str = "workspaceId";
 
 /// Someone signed in. 401 otherwise.
 #[derive(Debug, Clone)]
@@ -200,93 +192,6 @@ fn is_json(headers: &HeaderMap) -> bool {
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .is_some_and(|value| value.to_ascii_lowercase().contains("application/json"))
-}
-
-/// Why a body is not an object.
-enum BadBody {
-    Malformed,
-    NoObject,
-}
-
-/// A request's body, received and not yet read.
-#[derive(Debug, Clone)]
-pub struct Body(Bytes);
-
-impl Body {
-    /// The JSON object in it, as `T`. Nothing at all is `{}`; fields that `T` does not know are
-    /// accepted. 400 `Invalid request body` when it is no JSON, 400 `Invalid request format` when
-    /// it is not what `T` needs.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
-        let text = match self.object() {
-            Ok(text) => text,
-            Err(BadBody::Malformed) => return Err(ApiError::malformed()),
-            Err(BadBody::NoObject) => return Err(ApiError::shape()),
-        };
-        serde_json::from_str(text).map_err(|error| {
-            if error.is_data() {
-                ApiError::shape()
-            } else {
-                // Skipping a string does not look at its escapes; reading it does.
-                ApiError::malformed()
-            }
-        })
-    }
-
-    /// The body's text, which is a JSON object.
-    fn object(&self) -> Result<&str, BadBody> {
-        let text = std::str::from_utf8(&self.0).map_err(|_| BadBody::Malformed)?;
-        let text = text.trim_ascii();
-        if text.is_empty() {
-            return Ok("{}");
-        }
-        serde_json::from_str::<IgnoredAny>(text).map_err(|_| BadBody::Malformed)?;
-        // A list would fill a struct's fields in their order.
-        if text.starts_with('{') {
-            Ok(text)
-        } else {
-            Err(BadBody::NoObject)
-        }
-    }
-
-    /// The field `workspaceId`, if it is a string that is not empty.
-    fn workspace(&self) -> Result<Option<WorkspaceId>, ApiError> {
-        let text = match self.object() {
-            Ok(text) => text,
-            Err(BadBody::Malformed) => return Err(ApiError::malformed()),
-            Err(BadBody::NoObject) => return Ok(None),
-        };
-        let fields: HashMap<String, &RawValue> =
-            serde_json::from_str(text).map_err(|_| ApiError::malformed())?;
-        let named = fields
-            .get(WORKSPACE_PARAM)
-            .and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
-        Ok(named.filter(|id| !id.is_empty()).map(WorkspaceId::from))
-    }
-
-    async fn receive(request: &mut Request) -> Result<Self, ApiError> {
-        let body = std::mem::take(request.body_mut());
-        let announced = http_body::Body::size_hint(&body).lower();
-        if announced > MAX_BODY as u64 {
-            return Err(ApiError::BodyTooLarge);
-        }
-        let collected = tokio::time::timeout(BODY_DEADLINE, Limited::new(body, MAX_BODY).collect())
-            .await
-            .map_err(|_| ApiError::BodyTooSlow)?;
-        match collected {
-            Ok(collected) => Ok(Self(collected.to_bytes())),
-            Err(error) if error.is::<LengthLimitError>() => Err(ApiError::BodyTooLarge),
-            // The client went away, or broke the transfer's framing.
-            Err(_) => Err(ApiError::malformed()),
-        }
-    }
-}
-
-impl<S: Send + Sync> FromRequest<S> for Body {
-    type Rejection = ApiError;
-
-    async fn from_request(mut request: Request, _state: &S) -> Result<Self, ApiError> {
-        Self::receive(&mut request).await
-    }
 }
 
 /// The address a request came from, where the server knows it.

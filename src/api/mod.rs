@@ -3,6 +3,7 @@
 //! A handler extracts, makes one call into the room that knows, and maps the answer. Who may do
 //! what stands in its signature ([`Signed`], [`Access`]).
 
+mod body;
 mod changes;
 mod error;
 mod events;
@@ -22,10 +23,11 @@ use axum::Router;
 use axum::extract::FromRef;
 use axum::routing::{delete, get, post, put};
 
+pub use body::Body;
 pub use error::{ApiError, ApiResult};
 pub use extract::{
-    Access, Administering, Body, Client, InstanceAdmin, Level, Path, Query, Reading, Signed,
-    Writing, renew_cookie,
+    Access, Administering, Client, InstanceAdmin, Level, Path, Query, Reading, Signed, Writing,
+    renew_cookie,
 };
 pub use reply::{REVISION, created, no_content, ok, with_revision};
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rand::Rng;
 
-use super::{Auth, Result};
+use super::{Auth, Error, Result};
 use crate::model::{Refusal, Timestamp};
 use crate::store::Conn;
 use crate::store::sign_in::{self, Try};
@@ -24,6 +24,21 @@ const PENDING: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Marks the subject of a pending try.
 const PENDING_MARK: char = '?';
+
+/// Whom a try counts against.
+#[derive(Debug)]
+pub(super) struct Subjects(Vec<String>);
+
+impl Subjects {
+    /// The address someone wants to sign in as, and the client they do it from.
+    pub(super) fn new(email: Option<&str>, client: Option<IpAddr>) -> Self {
+        let subjects = [
+            email.map(|email| format!("email:{email}")),
+            client.map(|client| format!("client:{}", client.to_canonical())),
+        ];
+        Self(subjects.into_iter().flatten().collect())
+    }
+}
 
 /// A try that is written down and runs.
 #[derive(Debug)]
@@ -40,24 +55,25 @@ enum Judgement {
     },
 }
 
+fn too_many(retry_after: u64) -> Error {
+    Refusal::too_many("Too many sign-in attempts, try again later", retry_after).into()
+}
+
 impl Auth {
+    /// Refuses (429) who has used up their failures, without writing anything down.
+    pub(super) async fn refuse_early(&self, subjects: &Subjects) -> Result<()> {
+        match self.judge(subjects).await? {
+            Judgement::Refuse { retry_after } => Err(too_many(retry_after)),
+            Judgement::Go | Judgement::Wait => Ok(()),
+        }
+    }
+
     /// Writes a try down, or refuses it (429).
-    pub(super) async fn reserve(
-        &self,
-        email: Option<&str>,
-        client: Option<IpAddr>,
-    ) -> Result<Pending> {
-        let subjects: Vec<String> = [
-            email.map(|email| format!("email:{email}")),
-            client.map(|client| format!("client:{}", client.to_canonical())),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+    pub(super) async fn reserve(&self, subjects: &Subjects) -> Result<Pending> {
         let started = tokio::time::Instant::now();
         loop {
-            let pending = self.write_pending(&subjects).await?;
-            let retry_after = match self.judge(&subjects).await? {
+            let pending = self.write_pending(subjects).await?;
+            let retry_after = match self.judge(subjects).await? {
                 Judgement::Go => return Ok(pending),
                 Judgement::Wait if started.elapsed() < PATIENCE => None,
                 Judgement::Wait => Some(1),
@@ -67,17 +83,17 @@ impl Auth {
             pending.take_back(&mut tx).await?;
             tx.commit().await?;
             if let Some(seconds) = retry_after {
-                let text = "Too many sign-in attempts, try again later";
-                return Err(Refusal::too_many(text, seconds).into());
+                return Err(too_many(seconds));
             }
             let pause = rand::rng().random_range(20..100);
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
     }
 
-    async fn write_pending(&self, subjects: &[String]) -> Result<Pending> {
+    async fn write_pending(&self, subjects: &Subjects) -> Result<Pending> {
         let at = self.shared.clock.now();
         let tries: Vec<Try> = subjects
+            .0
             .iter()
             .map(|subject| Try {
                 id: crate::seal::token(),
@@ -93,11 +109,11 @@ impl Auth {
         Ok(Pending(tries))
     }
 
-    async fn judge(&self, subjects: &[String]) -> Result<Judgement> {
+    async fn judge(&self, subjects: &Subjects) -> Result<Judgement> {
         let now = self.shared.clock.now();
         let mut conn = self.shared.db.read().await?;
         let mut verdict = Judgement::Go;
-        for subject in subjects {
+        for subject in &subjects.0 {
             let pending = format!("{PENDING_MARK}{subject}");
             // Twice the limit on both sides is more than enough to judge by.
             let tries =

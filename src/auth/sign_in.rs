@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::HeaderValue;
 use tokio_util::sync::CancellationToken;
 
+use super::limit::Subjects;
 use super::session::LIFETIME;
 use super::{Auth, Caller, Error, Result, User, input, password};
 use crate::feed::Write;
@@ -37,9 +38,11 @@ impl Auth {
     ) -> Result<SignedIn> {
         let wrong = || Error::from(Refusal::unauthenticated("Invalid email or password"));
         let email = input::normalized_email(email);
+        let subjects = Subjects::new(email.as_deref(), client);
+        self.refuse_early(&subjects).await?;
         // First the turn: so no more tries are pending at once than there are turns.
         let turn = self.shared.hasher.turn().await?;
-        let pending = self.reserve(email.as_deref(), client).await?;
+        let pending = self.reserve(&subjects).await?;
         let found = match &email {
             Some(email) => {
                 let mut conn = self.shared.db.read().await?;
@@ -121,10 +124,12 @@ impl Auth {
     ) -> Result<()> {
         input::new_password(new)?;
         let user = &caller.user.id;
+        let subjects = Subjects::new(Some(&caller.user.email), client);
+        self.refuse_early(&subjects).await?;
         // Before the try is pending: a pending try never waits for a turn.
         let hash = self.shared.hasher.hash(new).await?;
         let turn = self.shared.hasher.turn().await?;
-        let pending = self.reserve(Some(&caller.user.email), client).await?;
+        let pending = self.reserve(&subjects).await?;
         let stored = {
             let mut conn = self.shared.db.read().await?;
             users::by_id(&mut conn, user).await?

@@ -1,5 +1,3 @@
-use std::time::Instant;
-
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;

@@ -1,8 +1,6 @@
 //! The tools of workflow servers, as clients see them.
 
-use serde_json::Value;
-
-use super::{Conn, JsonText, Result, on};
+use super::{Conn, Result, on};
 use crate::model::ids::{ServerId, ToolId, WorkflowId};
 
 /// Which tools to look at.
@@ -17,7 +15,7 @@ pub enum Scope<'a> {
 }
 
 /// A tool that clients see: its workflow is deployed, and the deployed copy has a start block.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct Shown {
     /// On which server.
     pub server_id: ServerId,
@@ -31,22 +29,12 @@ pub struct Shown {
     pub workflow_name: String,
     /// The workflow's description.
     pub workflow_description: Option<String>,
-    /// Its schema.
-    pub parameter_schema: Value,
+    /// Its schema as JSON text: a server may have megabytes of them, and most stay as they are.
+    pub parameter_schema: String,
 }
 
 /// The tools that clients see, oldest first.
 pub async fn list(conn: impl Into<Conn<'_>>, scope: Scope<'_>) -> Result<Vec<Shown>> {
-    #[derive(sqlx::FromRow)]
-    struct Joined {
-        server_id: ServerId,
-        server_name: String,
-        tool_name: String,
-        tool_description: Option<String>,
-        workflow_name: String,
-        workflow_description: Option<String>,
-        parameter_schema: JsonText<Value>,
-    }
     macro_rules! select {
         ($column:literal) => {
             concat!(
@@ -66,18 +54,8 @@ pub async fn list(conn: impl Into<Conn<'_>>, scope: Scope<'_>) -> Result<Vec<Sho
         Scope::Workflow(id) => (select!("t.workflow_id"), id.as_str()),
         Scope::Tool(id) => (select!("t.id"), id.as_str()),
     };
-    let rows: Vec<Joined> = on!(conn.into(), |c| sqlx::query_as(sql)
+    Ok(on!(conn.into(), |c| sqlx::query_as(sql)
         .bind(id)
         .fetch_all(c)
-        .await)?;
-    let rows = rows.into_iter().map(|row| Shown {
-        server_id: row.server_id,
-        server_name: row.server_name,
-        tool_name: row.tool_name,
-        tool_description: row.tool_description,
-        workflow_name: row.workflow_name,
-        workflow_description: row.workflow_description,
-        parameter_schema: row.parameter_schema.0,
-    });
-    Ok(rows.collect())
+        .await)?)
 }

@@ -127,15 +127,13 @@ pub async fn find(
 pub async fn of_workflow(
     conn: impl Into<Conn<'_>>,
     workflow: &WorkflowId,
-) -> Result<Vec<ServerTool>> {
-    let rows: Vec<Row> = on!(conn.into(), |c| sqlx::query_as(select!(
-        "",
-        "WHERE t.workflow_id = $1 ORDER BY t.server_id"
-    ))
+) -> Result<Vec<(ServerId, ToolId)>> {
+    Ok(on!(conn.into(), |c| sqlx::query_as(
+        "SELECT server_id, id FROM workflow_server_tool WHERE workflow_id = $1 ORDER BY server_id"
+    )
     .bind(workflow)
     .fetch_all(c)
-    .await)?;
-    Ok(rows.into_iter().map(ServerTool::from).collect())
+    .await)?)
 }
 
 /// The servers that offer a workflow, in the order of their ids, locked. SQLite's one writer is

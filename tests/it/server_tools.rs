@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toolcast::failpoint;
 
-use crate::support::{Workspace, id_of};
+use crate::support::{Workspace, few_at_once, id_of};
 
 const SHAPE: &str = "Invalid request format";
 
@@ -238,7 +238,7 @@ both! {
             let ws = &ws;
             async move { ws.deployed(&format!("w{n}")).await }
         });
-        let flows = join_all(making).await;
+        let flows = few_at_once(making).await;
         let first: Vec<&str> = flows[..100].iter().map(String::as_str).collect();
         let server = ws.serving("S", &first).await;
         let (tools, body) = (format!("{server}/tools"), json!({"workflowId": flows[100]}));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::people::{PASSWORD, user, workspace};
-use crate::support::{ADMIN, Backend, Client, EventStream, Reply, TestServer};
+use crate::support::{ADMIN, Backend, Client, EventStream, Fresh, Reply, TestServer};
 
 const WRONG: &str = "Invalid email or password";
 const NOBODY: &str = "Authentication required";
@@ -249,6 +249,26 @@ async fn over_https_the_cookie_is_for_this_host_only() {
     session(pair.trim_start_matches("__Host-"))
         .await
         .refused(401, NOBODY);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_count_failures_and_end_streams_together() {
+    let server = TestServer::fresh(Backend::Postgres).await;
+    let replica = server.replica().await;
+    let admin = server.admin().await;
+    let workspace = workspace(&admin, "Ours").await;
+    let mut stream = admin.events(&workspace).await;
+    let reply = admin.at(&replica.url()).post("/api/auth/sign-out").await;
+    assert_eq!(reply.status, 204);
+    assert_eq!(told(&mut stream).await, "signed_out");
+    admin.get("/api/auth/session").await.refused(401, NOBODY);
+
+    let clients = [server.client(), replica.client()];
+    let guesses = (0..30).map(|n| clients[n % 2].sign_in(ADMIN.0, "wrong password"));
+    let replies = futures_util::future::join_all(guesses).await;
+    let wrong = replies.iter().filter(|reply| reply.status == 401).count();
+    let refused = replies.iter().filter(|reply| reply.status == 429).count();
+    assert_eq!((wrong, refused), (10, 20));
 }
 
 /// A client at another address of this machine.

@@ -111,6 +111,31 @@ both! {
         assert_eq!(members[1]["permission"], "read");
     }
 
+    async fn a_user_who_goes_while_they_write_harms_nobody(server: TestServer) {
+        let admin = server.admin().await;
+        let (ada, ada_id) = user(&server, "ada@example.com").await;
+        let mut workspaces = Vec::new();
+        for _ in 0..4 {
+            workspaces.push(workspace(&ada, "One").await);
+        }
+        let writes = (0..24).map(|n| {
+            let (kind, name) = [("workflows", "Flow"), ("mcp/workflow-servers", "Server")][n % 2];
+            let body = json!({"workspaceId": workspaces[n % 4], "name": name});
+            ada.post(&format!("/api/{kind}")).json(&body).into_future()
+        });
+        let path = format!("/api/users/{ada_id}");
+        let (written, gone) = tokio::join!(
+            futures_util::future::join_all(writes),
+            admin.delete(&path).into_future(),
+        );
+        assert_eq!(gone.status, 204, "{gone:?}");
+        for reply in written {
+            assert!([201, 401, 403, 409].contains(&reply.status), "{reply:?}");
+        }
+        let listed = admin.get("/api/workspaces").await.data(200);
+        assert_eq!(listed["workspaces"].as_array().unwrap().len(), 5);
+    }
+
     async fn the_last_instance_admin_stays(server: TestServer) {
         let admin = server.admin().await;
         let own = id(&admin.get("/api/auth/session").await.data(200)["user"]);

@@ -21,7 +21,7 @@ pub use events::EventStream;
 pub use program::{Program, toolcast};
 pub use server::{ADMIN, TestServer};
 pub use stage::{Elsewhere, Stage, tool};
-pub use workspace::{Workspace, id_of};
+pub use workspace::{Workspace, few_at_once, id_of};
 
 /// How long anything may take before a test gives up on it. Never the time a test waits.
 pub const DEADLINE: Duration = Duration::from_secs(20);

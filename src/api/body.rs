@@ -1,0 +1,131 @@
+//! A request's body: at most 10 MiB, in time, and then JSON.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::value::RawValue;
+
+use super::error::ApiError;
+use super::extract::WORKSPACE_PARAM;
+use crate::model::ids::WorkspaceId;
+
+/// Largest request body in bytes (contract 1.3).
+const MAX_BODY: usize = 10 * 1024 * 1024;
+/// How long a body may take to arrive.
+const BODY_DEADLINE: Duration = Duration::from_secs(30);
+/// How much of a body that is over the limit is read and thrown away.
+const MAX_DISCARDED: usize = 4 * MAX_BODY;
+/// For how long.
+const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Why a body is not an object.
+enum BadBody {
+    Malformed,
+    NoObject,
+}
+
+/// A request's body, received and not yet read.
+#[derive(Debug, Clone)]
+pub struct Body(Bytes);
+
+impl Body {
+    /// The JSON object in it, as `T`. Nothing at all is `{}`; fields that `T` does not know are
+    /// accepted. 400 `Invalid request body` when it is no JSON, 400 `Invalid request format` when
+    /// it is not what `T` needs.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
+        let text = match self.object() {
+            Ok(text) => text,
+            Err(BadBody::Malformed) => return Err(ApiError::malformed()),
+            Err(BadBody::NoObject) => return Err(ApiError::shape()),
+        };
+        serde_json::from_str(text).map_err(|error| {
+            if error.is_data() {
+                ApiError::shape()
+            } else {
+                // Skipping a string does not look at its escapes; reading it does.
+                ApiError::malformed()
+            }
+        })
+    }
+
+    /// The body's text, which is a JSON object.
+    fn object(&self) -> Result<&str, BadBody> {
+        let text = std::str::from_utf8(&self.0).map_err(|_| BadBody::Malformed)?;
+        let text = text.trim_ascii();
+        if text.is_empty() {
+            return Ok("{}");
+        }
+        serde_json::from_str::<IgnoredAny>(text).map_err(|_| BadBody::Malformed)?;
+        // A list would fill a struct's fields in their order.
+        if text.starts_with('{') {
+            Ok(text)
+        } else {
+            Err(BadBody::NoObject)
+        }
+    }
+
+    /// The field `workspaceId`, if it is a string that is not empty.
+    pub(super) fn workspace(&self) -> Result<Option<WorkspaceId>, ApiError> {
+        let text = match self.object() {
+            Ok(text) => text,
+            Err(BadBody::Malformed) => return Err(ApiError::malformed()),
+            Err(BadBody::NoObject) => return Ok(None),
+        };
+        let fields: HashMap<String, &RawValue> =
+            serde_json::from_str(text).map_err(|_| ApiError::malformed())?;
+        let named = fields
+            .get(WORKSPACE_PARAM)
+            .and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+        Ok(named.filter(|id| !id.is_empty()).map(WorkspaceId::from))
+    }
+
+    pub(super) async fn receive(request: &mut Request) -> Result<Self, ApiError> {
+        let mut body = std::mem::take(request.body_mut());
+        let announced = http_body::Body::size_hint(&body).lower();
+        if announced > MAX_BODY as u64 {
+            discard(body).await;
+            return Err(ApiError::BodyTooLarge);
+        }
+        let collecting = Limited::new(&mut body, MAX_BODY).collect();
+        let collected = tokio::time::timeout(BODY_DEADLINE, collecting)
+            .await
+            .map_err(|_| ApiError::BodyTooSlow)?;
+        match collected {
+            Ok(collected) => Ok(Self(collected.to_bytes())),
+            Err(error) if error.is::<LengthLimitError>() => {
+                discard(body).await;
+                Err(ApiError::BodyTooLarge)
+            }
+            // The client went away, or broke the transfer's framing.
+            Err(_) => Err(ApiError::malformed()),
+        }
+    }
+}
+
+/// Reads on for a while: most clients look at a reply only after they have sent everything, and a
+/// connection that is closed before breaks instead.
+async fn discard(mut body: axum::body::Body) {
+    let reading = async {
+        let mut read = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            read += frame.data_ref().map_or(0, Bytes::len);
+            if read > MAX_DISCARDED {
+                return;
+            }
+        }
+    };
+    // Whoever is slower may see a broken connection.
+    let _ = tokio::time::timeout(DISCARD_DEADLINE, reading).await;
+}
+
+impl<S: Send + Sync> FromRequest<S> for Body {
+    type Rejection = ApiError;
+
+    async fn from_request(mut request: Request, _state: &S) -> Result<Self, ApiError> {
+        Self::receive(&mut request).await
+    }
+}
