@@ -119,10 +119,12 @@ impl App {
             catalog,
             feed: feed.clone(),
         };
-        let routes = crate::api::router(state).merge(health::routes(
-            vec![database_health(&db)],
-            crew.stop.soft.clone(),
-        ));
+        let routes = crate::api::router(state.clone())
+            .merge(crate::web::router(state))
+            .merge(health::routes(
+                vec![database_health(&db)],
+                crew.stop.soft.clone(),
+            ));
         let origins = layers::Origins {
             own: url.origin().ascii_serialization(),
             allowed: config.allowed_origins.clone(),
