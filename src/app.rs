@@ -7,6 +7,7 @@ mod limits;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +52,8 @@ pub struct App {
     feed: Feed,
     db: Db,
     files: Option<Files>,
+    /// Unless the settings hold the key.
+    key_file: Option<PathBuf>,
     /// Where the first admin signs in, until someone has.
     sign_in_link: Option<String>,
     /// Dropped at any point, the app cuts everything off.
@@ -143,6 +146,10 @@ impl App {
             crew,
             feed,
             db,
+            key_file: files
+                .as_ref()
+                .filter(|_| config.secret_key.is_none())
+                .map(|files| files.key.clone()),
             files,
             _ends: ends,
             _lock: lock,
@@ -174,10 +181,10 @@ impl App {
         match &self.files {
             Some(files) => {
                 lines.push(format!("  data      {}", files.database.display()));
-                lines.push(format!(
-                    "  key       {} (back it up with the data: it opens stored secrets)",
-                    files.key.display()
-                ));
+                if let Some(key) = &self.key_file {
+                    let why = "back it up with the data: it opens stored secrets";
+                    lines.push(format!("  key       {} ({why})", key.display()));
+                }
             }
             None => lines.push("  data      PostgreSQL, as DATABASE_URL says".to_owned()),
         }

@@ -56,6 +56,17 @@ async fn it_says_where_it_is_and_where_its_files_lie() {
 }
 
 #[tokio::test]
+async fn a_key_in_the_settings_needs_no_file() {
+    let folder = tempdir().unwrap();
+    let key = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+    let program = Program::serve(&folder, &[("TOOLCAST_SECRET_KEY", key)]).await;
+    program.signal("TERM").await;
+    let (status, told, _) = program.end().await;
+    assert!(status.success() && !told.contains("toolcast.key"), "{told}");
+    assert!(!folder.path().join("toolcast.key").exists());
+}
+
+#[tokio::test]
 async fn it_comes_back_on_the_same_files() {
     let folder = tempdir().unwrap();
     let mut keys = Vec::new();
