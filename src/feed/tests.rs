@@ -274,28 +274,24 @@ impl World {
         let Some((registration, last_id)) = self.registered.pop() else {
             return;
         };
-        let (opening, page) = match last_id {
-            Some(id) => {
-                let page = page::resume(&self.shared, &self.workspace, &id)
-                    .await
-                    .unwrap();
-                let known = format!("id: {id}\n\n");
-                // What the browser remembers, so that the model can check from there.
-                (Bytes::from(known), page.unwrap())
-            }
-            None => {
-                let at = page::head(&self.shared, &self.workspace)
-                    .await
-                    .unwrap()
-                    .unwrap();
-                (
-                    frame::opening(Some(&at)),
-                    Page {
-                        frames: [].into(),
-                        at,
-                    },
-                )
-            }
+        let (opening, page) = if let Some(id) = last_id {
+            let page = page::resume(&self.shared, &self.workspace, &id)
+                .await
+                .unwrap();
+            // What the browser remembers, so that the model can check from there.
+            (Bytes::from(format!("id: {id}\n\n")), page.unwrap())
+        } else {
+            let at = page::head(&self.shared, &self.workspace)
+                .await
+                .unwrap()
+                .unwrap();
+            (
+                frame::opening(Some(&at)),
+                Page {
+                    frames: [].into(),
+                    at,
+                },
+            )
         };
         self.judged.push((registration, opening, page));
     }
