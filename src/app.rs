@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio_util::sync::DropGuard;
@@ -107,7 +107,7 @@ impl App {
         let sign_in_link = auth
             .first_start()
             .await
-            .context("the first admin and workspace cannot be made")?
+            .map_err(|error| refused_first_start(config, &error))?
             .map(|token| auth.sign_in_url(&token));
         let pruning = auth.clone().keep_pruned(crew.stop.soft.clone());
         crew.run("sign-in pruner", pruning);
@@ -119,10 +119,12 @@ impl App {
             catalog,
             feed: feed.clone(),
         };
-        let routes = crate::api::router(state).merge(health::routes(
-            vec![database_health(&db)],
-            crew.stop.soft.clone(),
-        ));
+        let routes = crate::api::router(state.clone())
+            .merge(crate::web::router(state))
+            .merge(health::routes(
+                vec![database_health(&db)],
+                crew.stop.soft.clone(),
+            ));
         let origins = layers::Origins {
             own: url.origin().ascii_serialization(),
             allowed: config.allowed_origins.clone(),
@@ -245,12 +247,20 @@ async fn open_database(config: &Config) -> Result<Db> {
     };
     let db = Db::connect(&options)
         .await
-        .context("DATABASE_URL: the database cannot be opened")?;
+        .map_err(|error| anyhow!("DATABASE_URL: the database cannot be opened: {error}"))?;
     db.migrate()
         .await
-        .context("the schema cannot be brought up to this release")?;
+        .map_err(|error| anyhow!("the schema cannot be brought up to this release: {error}"))?;
     meta::check_schema(&db).await?;
     Ok(db)
+}
+
+fn refused_first_start(config: &Config, error: &store::Error) -> anyhow::Error {
+    let settings = match config.admin_email {
+        Some(_) => "TOOLCAST_ADMIN_EMAIL, TOOLCAST_ADMIN_PASSWORD: ",
+        None => "",
+    };
+    anyhow!("{settings}the first admin and workspace cannot be made: {error}")
 }
 
 fn sealer(config: &Config, files: Option<&Files>) -> Result<Sealer> {

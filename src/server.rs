@@ -5,6 +5,7 @@
 //! Over hyper's own http1 builder an idle stream takes half the memory, headers have a deadline,
 //! connections a limit, and a stop does not hang on an open stream.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -15,6 +16,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::routing::future::RouteFuture;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -24,6 +26,7 @@ use hyper_util::server::conn::auto;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
@@ -39,6 +42,8 @@ const SILENT_PEER: Duration = Duration::from_secs(30);
 const KEEPALIVE: Duration = Duration::from_mins(1);
 /// The pause after the process or the machine ran out of files.
 const OUT_OF_FILES: Duration = Duration::from_millis(100);
+/// Between two log lines about it.
+const COMPLAINTS: Duration = Duration::from_mins(1);
 
 /// What may differ between servers.
 #[derive(Debug, Clone)]
@@ -83,8 +88,8 @@ pub async fn serve(
     tasks: TaskTracker,
 ) {
     let room = Arc::new(Semaphore::new(options.max_connections));
-    let protocol = Arc::new(Protocol::new(&options, &tasks));
-    let mut out_of_files = false;
+    let protocol = Protocol::new(&options, &tasks);
+    let mut complained: Option<Instant> = None;
     let accepting = async {
         loop {
             // Never closed, so this always gives a place in the end.
@@ -93,19 +98,23 @@ pub async fn serve(
             };
             match listener.accept().await {
                 Ok((socket, peer)) => {
-                    out_of_files = false;
-                    let connection = Connection {
+                    if let Err(error) = tune(&socket) {
+                        // The client may be gone already; serving it finds out.
+                        tracing::debug!(%error, "a socket option could not be set: {error}");
+                    }
+                    let client = Client {
                         peer,
                         router: router.clone(),
-                        protocol: Arc::clone(&protocol),
                         stop: stop.clone(),
+                        asked: Arc::default(),
                         _place: place,
                     };
-                    tasks.spawn(connection.run(socket));
+                    protocol.speak(client, socket, &tasks);
                 }
                 Err(error) if concerns_one_client(&error) => {}
                 Err(error) => {
-                    if !std::mem::replace(&mut out_of_files, true) {
+                    if complained.is_none_or(|at| at.elapsed() > COMPLAINTS) {
+                        complained = Some(Instant::now());
                         tracing::error!(%error, "no connection can be accepted now: {error}");
                     }
                     tokio::time::sleep(OUT_OF_FILES).await;
@@ -132,8 +141,11 @@ fn concerns_one_client(error: &io::Error) -> bool {
 
 /// One builder for all connections.
 enum Protocol {
-    Http1(http1::Builder),
-    Both(auto::Builder<OnTracker>),
+    Http1(Arc<http1::Builder>),
+    Both {
+        builder: Arc<auto::Builder<OnTracker>>,
+        header_timeout: Duration,
+    },
 }
 
 impl Protocol {
@@ -144,7 +156,7 @@ impl Protocol {
                 .timer(TokioTimer::new())
                 .header_read_timeout(options.header_timeout)
                 .max_buf_size(BUFFER);
-            return Self::Http1(builder);
+            return Self::Http1(Arc::new(builder));
         }
         let mut builder = auto::Builder::new(OnTracker(tasks.clone()));
         builder
@@ -160,7 +172,24 @@ impl Protocol {
             .max_concurrent_streams(1000)
             .max_send_buf_size(64 * 1024)
             .initial_stream_window_size(64 * 1024);
-        Self::Both(builder)
+        Self::Both {
+            builder: Arc::new(builder),
+            header_timeout: options.header_timeout,
+        }
+    }
+
+    fn speak(&self, client: Client, socket: TcpStream, tasks: &TaskTracker) {
+        match self {
+            Self::Http1(builder) => {
+                tasks.spawn(client.speak_http1(socket, Arc::clone(builder)));
+            }
+            Self::Both {
+                builder,
+                header_timeout,
+            } => {
+                tasks.spawn(client.speak_both(socket, Arc::clone(builder), *header_timeout));
+            }
+        }
     }
 }
 
@@ -178,54 +207,60 @@ where
 }
 
 /// One accepted client.
-struct Connection {
+struct Client {
     peer: SocketAddr,
     router: Router,
-    protocol: Arc<Protocol>,
     stop: Stop,
+    /// Whether it ever asked for anything.
+    asked: Arc<AtomicBool>,
     /// Its share of the connection limit.
     _place: OwnedSemaphorePermit,
 }
 
-impl Connection {
-    async fn run(self, socket: TcpStream) {
-        if let Err(error) = tune(&socket) {
-            // The client may be gone already; serving it finds out.
-            tracing::debug!(%error, "a socket option could not be set: {error}");
-        }
-        let asked = Arc::new(AtomicBool::new(false));
-        let service = {
-            let (router, peer, asked) = (self.router, self.peer, Arc::clone(&asked));
-            service_fn(move |request: Request<Incoming>| {
-                asked.store(true, Ordering::Relaxed);
-                let mut request = request.map(Body::new);
-                request.extensions_mut().insert(ConnectInfo(peer));
-                router.clone().call(request)
-            })
+/// A future per protocol: one for both would have the size of the larger for every connection.
+impl Client {
+    async fn speak_http1(self, socket: TcpStream, builder: Arc<http1::Builder>) {
+        let connection = builder.serve_connection(TokioIo::new(socket), self.service());
+        let finish = http1::Connection::graceful_shutdown;
+        drive(connection, finish, &self.asked, &self.stop).await;
+    }
+
+    async fn speak_both(
+        self,
+        socket: TcpStream,
+        builder: Arc<auto::Builder<OnTracker>>,
+        header_timeout: Duration,
+    ) {
+        let connection = builder.serve_connection(TokioIo::new(socket), self.service());
+        let finish = auto::Connection::graceful_shutdown;
+        // The builder finds out which protocol it is without a deadline.
+        let silent = async {
+            tokio::time::sleep(header_timeout).await;
+            if self.asked.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
         };
-        let io = TokioIo::new(socket);
-        match &*self.protocol {
-            Protocol::Http1(builder) => {
-                let connection = builder.serve_connection(io, service);
-                drive(
-                    connection,
-                    http1::Connection::graceful_shutdown,
-                    &asked,
-                    &self.stop,
-                )
-                .await;
-            }
-            Protocol::Both(builder) => {
-                let connection = builder.serve_connection(io, service);
-                drive(
-                    connection,
-                    auto::Connection::graceful_shutdown,
-                    &asked,
-                    &self.stop,
-                )
-                .await;
-            }
+        tokio::select! {
+            () = drive(connection, finish, &self.asked, &self.stop) => {}
+            () = silent => {}
         }
+    }
+
+    fn service(
+        &self,
+    ) -> impl hyper::service::Service<
+        Request<Incoming>,
+        Response = axum::response::Response,
+        Error = Infallible,
+        Future = RouteFuture<Infallible>,
+    > + use<> {
+        let (router, peer, asked) = (self.router.clone(), self.peer, Arc::clone(&self.asked));
+        service_fn(move |request: Request<Incoming>| {
+            asked.store(true, Ordering::Relaxed);
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(ConnectInfo(peer));
+            router.clone().call(request)
+        })
     }
 }
 

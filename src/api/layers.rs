@@ -98,3 +98,31 @@ async fn identify(request: Request, next: Next) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::routing::get;
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_one_request_s() {
+        let panicking = Router::new().route("/", get(async || -> String { panic!("on purpose") }));
+        let origins = Origins {
+            own: "http://127.0.0.1:8080".to_owned(),
+            allowed: Vec::new(),
+        };
+        let router = around(panicking, &origins).unwrap();
+        for _ in 0..2 {
+            let request = Request::get("/").body(Body::empty()).unwrap();
+            let response = router.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), 500);
+            assert!(response.headers().contains_key(REQUEST_ID));
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(body, r#"{"success":false,"error":"Internal server error"}"#);
+        }
+    }
+}

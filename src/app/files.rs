@@ -46,7 +46,7 @@ impl Files {
             .write(true)
             .truncate(false)
             .open(&self.lock)
-            .with_context(|| format!("cannot open {path}"))?;
+            .with_context(|| format!("DATABASE_URL: cannot open {path}"))?;
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => bail!(

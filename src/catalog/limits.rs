@@ -145,7 +145,9 @@ pub(super) fn schema(bytes: usize) -> Result<(), Refusal> {
 /// Bounds the descriptions that take the place of the input's.
 pub(super) fn overrides(bytes: usize) -> Result<(), Refusal> {
     if bytes > SCHEMA_BYTES {
-        return Err(exceeds("Tool parameter descriptions", SCHEMA_BYTES));
+        return Err(Refusal::invalid(format!(
+            "Tool parameter descriptions exceed maximum size of {SCHEMA_BYTES} bytes"
+        )));
     }
     Ok(())
 }

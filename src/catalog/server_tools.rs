@@ -11,7 +11,8 @@ use super::{Catalog, Error, Patch, Result, Seen, text, tool_name, workflows, wro
 use crate::feed::Write;
 use crate::model::ids::{ServerId, ToolId, WorkflowId, WorkspaceId};
 use crate::model::{Refusal, ServerTool};
-use crate::store::tools::{self, Scope};
+use crate::store::shown_tools::Scope;
+use crate::store::tools;
 use crate::store::{Conn, workflows as workflow_rows};
 
 /// What a new tool is made of.

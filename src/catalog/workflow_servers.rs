@@ -10,7 +10,8 @@ use super::{Catalog, Patch, Result, Seen, input, text, tool_name, workflows, wro
 use crate::feed::Write;
 use crate::model::ids::{ServerId, ToolId, UserId, WorkflowId, WorkspaceId};
 use crate::model::{Refusal, ServerTool, WorkflowServer};
-use crate::store::tools::{self, Scope};
+use crate::store::shown_tools::Scope;
+use crate::store::tools;
 use crate::store::{Conn, workflow_servers, workflows as workflow_rows};
 
 /// What a new server is made of.

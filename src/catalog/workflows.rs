@@ -9,7 +9,8 @@ use super::{Catalog, EndpointEdit, Patch, Result, Seen, input, text, wrong_shape
 use crate::feed::Write;
 use crate::model::ids::{UserId, WorkflowId, WorkspaceId};
 use crate::model::{Input, Refusal, ServerTool, Timestamp, Workflow};
-use crate::store::tools::{self, Scope};
+use crate::store::shown_tools::Scope;
+use crate::store::tools;
 use crate::store::workflows;
 
 /// What a new workflow is made of.
@@ -271,7 +272,11 @@ fn size(input: &Input) -> i64 {
 /// server is kept without arguments (contract 3.10).
 async fn refresh_schemas(write: &mut Write, workflow: &Workflow, now: Timestamp) -> Result<()> {
     let base = input::parameter_schema(&workflow.input);
-    for tool in tools::of_workflow(&mut *write, &workflow.id).await? {
+    // One at a time: each may be megabytes.
+    for (server, id) in tools::of_workflow(&mut *write, &workflow.id).await? {
+        let Some(tool) = tools::find(&mut *write, &server, &id).await? else {
+            continue;
+        };
         let schema = input::apply(base.clone(), &tool.parameter_description_overrides);
         if as_text(&schema) == as_text(&tool.parameter_schema) {
             continue;

@@ -12,6 +12,8 @@
 
 mod access;
 mod beat;
+#[cfg(feature = "failpoints")]
+pub mod bench;
 mod caps;
 mod fold;
 mod frame;
@@ -24,6 +26,8 @@ mod prune;
 mod reader;
 mod rights;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod tick;
 mod topic;
 mod write;

@@ -49,7 +49,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
 }
 
 /// What is new, with rights brought up to that moment.
-async fn look(shared: &Shared, topics: &[Arc<Topic>]) -> Result<Snapshot> {
+pub(super) async fn look(shared: &Shared, topics: &[Arc<Topic>]) -> Result<Snapshot> {
     within(DEADLINE, async {
         let snapshot = snapshot(shared, topics).await?;
         shared.access.catch_up(snapshot.revocation).await?;
@@ -58,7 +58,8 @@ async fn look(shared: &Shared, topics: &[Arc<Topic>]) -> Result<Snapshot> {
     .await
 }
 
-async fn append(shared: &Shared, topics: &[Arc<Topic>], snapshot: &Snapshot) {
+/// Takes in what was read, and gives the topics back.
+pub(super) async fn append(shared: &Shared, topics: &[Arc<Topic>], snapshot: &Snapshot) {
     for topic in topics {
         failpoint::pass("feed.between_read_and_append", topic.workspace.as_str()).await;
         let appended = snapshot

@@ -85,6 +85,17 @@ impl Stream {
     }
 }
 
+#[cfg(test)]
+impl Stream {
+    /// Whether it waits for a page of its own, rather than for its topic.
+    pub(super) fn is_reading(&self) -> bool {
+        let State::Open(open) = &self.0 else {
+            return false;
+        };
+        matches!(open.place, Place::Catching(_, Reading::Page(_)))
+    }
+}
+
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {

@@ -38,7 +38,8 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     }
 }
 
-async fn look(shared: &Shared) -> Result<()> {
+/// Marks what differs from what is known here.
+pub(super) async fn look(shared: &Shared) -> Result<()> {
     let topics = shared.hub.topics();
     let wants: Vec<Want<'_>> = topics
         .iter()

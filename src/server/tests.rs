@@ -1,6 +1,3 @@
-use std::convert::Infallible;
-use std::time::Instant;
-
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
@@ -99,11 +96,34 @@ async fn a_handler_sees_its_peer() {
 
 #[tokio::test]
 async fn slow_headers_run_into_their_deadline() {
-    let server = Running::start(|options| options.header_timeout = Duration::from_millis(200));
-    let mut socket = server.send("GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ").await;
-    let begun = Instant::now();
-    closed(&mut socket).await;
-    assert!(begun.elapsed() < DEADLINE / 2);
+    for h2c in [false, true] {
+        let server = Running::start(|options| {
+            options.header_timeout = Duration::from_millis(200);
+            options.h2c = h2c;
+        });
+        let begun = Instant::now();
+        for head in ["", "GET /", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "] {
+            let mut socket = server.send(head).await;
+            closed(&mut socket).await;
+        }
+        assert!(begun.elapsed() < DEADLINE / 2);
+    }
+}
+
+#[tokio::test]
+async fn a_long_answer_outlives_the_deadline_for_headers() {
+    for h2c in [false, true] {
+        let server = Running::start(|options| {
+            options.header_timeout = Duration::from_millis(50);
+            options.h2c = h2c;
+        });
+        let mut socket = server
+            .send("GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+            .await;
+        read_until(&mut socket, "hello").await;
+        let more = timeout(Duration::from_millis(200), socket.read_u8()).await;
+        assert!(more.is_err(), "the stream was cut");
+    }
 }
 
 #[tokio::test]
@@ -183,4 +203,20 @@ async fn http2_is_spoken_when_it_is_asked_for() {
     server.stop.soft.cancel();
     closed(&mut both).await;
     server.ended().await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_costs_little() {
+    let server = Running::start(|_| {});
+    let socket = TcpStream::connect(server.address).await.unwrap();
+    let client = Client {
+        peer: server.address,
+        router: Router::new(),
+        stop: server.stop.clone(),
+        asked: Arc::default(),
+        _place: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),
+    };
+    let future = client.speak_http1(socket, Arc::new(http1::Builder::new()));
+    let size = size_of_val(&future);
+    assert!(size <= 2048, "a connection's future takes {size} bytes");
 }

@@ -29,6 +29,7 @@ pub mod retention;
 pub mod revocations;
 pub mod rights;
 pub mod sessions;
+pub mod shown_tools;
 pub mod sign_in;
 pub mod snapshot;
 pub mod tools;

@@ -6,7 +6,10 @@ use std::time::Duration;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{PgConnection, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{
+    ConnectOptions, Connection, PgConnection, PgPool, Postgres, Sqlite, SqliteConnection,
+    SqlitePool, Transaction,
+};
 
 use super::{Error, Result};
 
@@ -93,6 +96,10 @@ impl Db {
                 ("idle_in_transaction_session_timeout", "2s"),
                 ("statement_timeout", "30s"),
             ]);
+        // The pool tries again until its deadline, and then only says that it ran out.
+        let first = tokio::time::timeout(CONNECTION_WAIT, base.connect());
+        let first = first.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+        first.close().await?;
         let pools = |connections: u32| {
             PgPoolOptions::new()
                 .max_connections(connections)

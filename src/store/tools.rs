@@ -1,4 +1,4 @@
-//! The tools of workflow servers: as rows, and as clients see them.
+//! The tools of workflow servers, as rows.
 
 use std::collections::BTreeMap;
 
@@ -127,15 +127,13 @@ pub async fn find(
 pub async fn of_workflow(
     conn: impl Into<Conn<'_>>,
     workflow: &WorkflowId,
-) -> Result<Vec<ServerTool>> {
-    let rows: Vec<Row> = on!(conn.into(), |c| sqlx::query_as(select!(
-        "",
-        "WHERE t.workflow_id = $1 ORDER BY t.server_id"
-    ))
+) -> Result<Vec<(ServerId, ToolId)>> {
+    Ok(on!(conn.into(), |c| sqlx::query_as(
+        "SELECT server_id, id FROM workflow_server_tool WHERE workflow_id = $1 ORDER BY server_id"
+    )
     .bind(workflow)
     .fetch_all(c)
-    .await)?;
-    Ok(rows.into_iter().map(ServerTool::from).collect())
+    .await)?)
 }
 
 /// The servers that offer a workflow, in the order of their ids, locked. SQLite's one writer is
@@ -272,81 +270,4 @@ pub async fn delete(conn: impl Into<Conn<'_>>, id: &ToolId) -> Result<()> {
     .await
     .map(|_| ()))?;
     Ok(())
-}
-
-/// Which tools to look at.
-#[derive(Debug, Clone, Copy)]
-pub enum Scope<'a> {
-    /// Those of one server.
-    Server(&'a ServerId),
-    /// Those that one workflow is, on whichever server.
-    Workflow(&'a WorkflowId),
-    /// One.
-    Tool(&'a ToolId),
-}
-
-/// A tool that clients see: its workflow is deployed, and the deployed copy has a start block.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
-    /// On which server.
-    pub server_id: ServerId,
-    /// The server's name.
-    pub server_name: String,
-    /// Its name.
-    pub tool_name: String,
-    /// Its own description.
-    pub tool_description: Option<String>,
-    /// The workflow's name.
-    pub workflow_name: String,
-    /// The workflow's description.
-    pub workflow_description: Option<String>,
-    /// Its schema.
-    pub parameter_schema: Value,
-}
-
-/// The tools that clients see, oldest first.
-pub async fn shown(conn: impl Into<Conn<'_>>, scope: Scope<'_>) -> Result<Vec<Shown>> {
-    #[derive(sqlx::FromRow)]
-    struct Joined {
-        server_id: ServerId,
-        server_name: String,
-        tool_name: String,
-        tool_description: Option<String>,
-        workflow_name: String,
-        workflow_description: Option<String>,
-        parameter_schema: JsonText<Value>,
-    }
-    macro_rules! select {
-        ($column:literal) => {
-            concat!(
-                "SELECT t.server_id, s.name AS server_name, t.tool_name, t.tool_description, \
-                 w.name AS workflow_name, w.description AS workflow_description, \
-                 t.parameter_schema FROM workflow_server_tool t \
-                 JOIN workflow_server s ON s.id = t.server_id \
-                 JOIN workflow w ON w.id = t.workflow_id \
-                 WHERE w.is_deployed AND w.deployed_has_start AND ",
-                $column,
-                " = $1 ORDER BY t.created_at, t.id"
-            )
-        };
-    }
-    let (sql, id) = match scope {
-        Scope::Server(id) => (select!("t.server_id"), id.as_str()),
-        Scope::Workflow(id) => (select!("t.workflow_id"), id.as_str()),
-        Scope::Tool(id) => (select!("t.id"), id.as_str()),
-    };
-    let rows: Vec<Joined> = on!(conn.into(), |c| sqlx::query_as(sql)
-        .bind(id)
-        .fetch_all(c)
-        .await)?;
-    let rows = rows.into_iter().map(|row| Shown {
-        server_id: row.server_id,
-        server_name: row.server_name,
-        tool_name: row.tool_name,
-        tool_description: row.tool_description,
-        workflow_name: row.workflow_name,
-        workflow_description: row.workflow_description,
-        parameter_schema: row.parameter_schema.0,
-    });
-    Ok(rows.collect())
 }

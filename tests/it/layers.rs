@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 
-use crate::support::{Backend, Reply, TestServer};
+use crate::support::{ADMIN, Backend, Client, Program, Reply, TestServer};
 
 const FRIEND: &str = "https://app.example.com";
 
@@ -181,4 +181,50 @@ async fn nothing_is_ever_compressed() {
         .get("/healthz")
         .header("accept-encoding", "gzip, br, zstd");
     assert_eq!(call.await.header("content-encoding"), None);
+}
+
+#[tokio::test]
+async fn a_log_line_has_the_request_s_id_and_no_secret() {
+    for format in ["text", "json"] {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = [
+            ("TOOLCAST_LOG", "trace"),
+            ("TOOLCAST_LOG_FORMAT", format),
+            ("TOOLCAST_ADMIN_EMAIL", ADMIN.0),
+            ("TOOLCAST_ADMIN_PASSWORD", ADMIN.1),
+        ];
+        let program = Program::serve(&folder, &settings).await;
+        let client = Client::new(program.url());
+        let reply = client.sign_in(ADMIN.0, ADMIN.1).await;
+        reply.data(200);
+        client.get("/sign-in?token=hunter2").await;
+        let workspace = client.workspace().await;
+        let made = client
+            .post("/api/workflows")
+            .json(&serde_json::json!({
+                "workspaceId": workspace,
+                "name": "Secretive",
+                "inputFormat": [],
+                "endpoint": {"url": "http://127.0.0.1:9/", "headers": {"X-Key": "sesame-open"}},
+            }))
+            .await;
+        made.data(201);
+        program.signal("TERM").await;
+        let (_, _, log) = program.end().await;
+
+        let id = reply.header("x-request-id").unwrap();
+        let line = log
+            .lines()
+            .find(|line| line.contains(id) && line.contains("answered"));
+        let line = line.expect("a line about the request");
+        assert!(
+            line.contains("/api/auth/sign-in") && line.contains("200"),
+            "{line}"
+        );
+        let cookie = client.cookie().unwrap();
+        let session = cookie.split_once('=').unwrap().1;
+        for secret in ["hunter2", "sesame-open", ADMIN.1, session] {
+            assert!(!log.contains(secret), "{secret} is in the log");
+        }
+    }
 }

@@ -11,13 +11,18 @@
 mod support;
 
 mod access;
+mod any_body;
 mod architecture;
+mod browser;
 mod crash;
+mod documents;
 mod first_start;
 mod health;
 mod history;
 mod layers;
+mod pages;
 mod people;
+mod sample;
 mod schema;
 mod server_tools;
 mod settings;
@@ -27,7 +32,9 @@ mod stream_access;
 mod stream_live;
 mod stream_open;
 mod stream_resume;
+mod told;
 mod users;
+mod watch;
 mod workflow_servers;
 mod workflows;
 mod workspaces;

@@ -142,3 +142,47 @@ async fn help_names_every_variable_and_shows_defaults() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_database_that_does_not_answer_is_named_with_the_cause() {
+    let log = refused(&[
+        ("TOOLCAST_LISTEN", "127.0.0.1:0"),
+        ("DATABASE_URL", "postgres://me:hunter2@127.0.0.1:1/x"),
+        (
+            "TOOLCAST_SECRET_KEY",
+            "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=",
+        ),
+    ])
+    .await;
+    assert!(
+        log.contains("DATABASE_URL: ") && log.contains("refused"),
+        "{log}"
+    );
+    assert!(!log.contains("hunter2"), "{log}");
+    let log = refused(&[
+        ("TOOLCAST_LISTEN", "127.0.0.1:0"),
+        ("DATABASE_URL", "sqlite:///no/such/folder/toolcast.db"),
+    ])
+    .await;
+    assert!(
+        log.contains("DATABASE_URL: ") && log.contains("/no/such/folder"),
+        "{log}"
+    );
+}
+
+#[tokio::test]
+async fn a_first_admin_s_password_that_is_too_short_is_refused() {
+    let folder = tempdir().unwrap();
+    let mut command = toolcast();
+    command
+        .current_dir(folder.path())
+        .env("TOOLCAST_LISTEN", "127.0.0.1:0")
+        .env("TOOLCAST_ADMIN_EMAIL", "a@example.com")
+        .env("TOOLCAST_ADMIN_PASSWORD", "short");
+    let (status, _, log) = Program::start(&mut command).end().await;
+    assert_eq!(status.code(), Some(1));
+    assert!(
+        log.contains("TOOLCAST_ADMIN_PASSWORD: ") && log.contains("at least 12"),
+        "{log}"
+    );
+}

@@ -1,11 +1,13 @@
 //! Starting, and stopping at once (promise 7).
 
 use std::net::SocketAddr;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tempfile::tempdir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
 
 use crate::support::{ADMIN, Backend, Client, Program, TestServer, toolcast};
 
@@ -221,6 +223,47 @@ async fn a_cap_above_the_limit_of_open_files_is_lowered_with_one_warning() {
             .count(),
         1,
         "{log}"
+    );
+}
+
+#[tokio::test]
+async fn it_outlives_running_out_of_files() {
+    let folder = tempdir().unwrap();
+    let binary = toolcast();
+    let binary = binary.as_std().get_program().to_str().unwrap();
+    let mut shell = Command::new("/bin/sh");
+    shell
+        .args(["-c", &format!("ulimit -n 64 && exec {binary}")])
+        .current_dir(folder.path())
+        .env("TOOLCAST_LISTEN", "127.0.0.1:0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let mut program = Program::start(&mut shell);
+    let told = program.next_line().await;
+    let to: SocketAddr = told.rsplit("//").next().unwrap().parse().unwrap();
+    let mut crowd = Vec::new();
+    for _ in 0..100 {
+        crowd.push(send(to, "").await);
+    }
+    let log = loop {
+        let line = program.next_log_line().await;
+        if line.contains("no connection can be accepted now") {
+            break line;
+        }
+    };
+    assert!(log.contains("ERROR"), "{log}");
+    drop(crowd);
+    Client::new(&format!("http://{to}"))
+        .get("/healthz")
+        .await
+        .data(200);
+    program.signal("TERM").await;
+    let (status, _, log) = program.end().await;
+    assert!(status.success(), "{log}");
+    assert!(
+        !log.contains("no connection can be accepted now"),
+        "said again: {log}"
     );
 }
 

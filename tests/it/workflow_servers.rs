@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor, PgConnection, SqliteConnection};
 
-use crate::support::{Backend, Workspace, id_of};
+use crate::support::{Backend, Workspace, few_at_once, id_of};
 
 const PATH: &str = "/api/mcp/workflow-servers";
 const SHAPE: &str = "Invalid request format";
@@ -228,7 +228,7 @@ both! {
             let (ws, flow) = (&ws, &flow);
             async move { ws.serving(&format!("S{n}"), &[flow]).await }
         });
-        futures_util::future::join_all(making).await;
+        few_at_once(making).await;
         let text = format!("Workflow can be exposed on at most 100 MCP servers: {flow}");
         let body = json!({"name": "one more", "workflowIds": [flow]});
         ws.post(PATH, &body).await.refused(400, &text);

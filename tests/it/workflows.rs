@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Workspace;
+use crate::support::{Workspace, few_at_once};
 
 /// An endpoint that is accepted.
 fn endpoint() -> Value {
@@ -312,7 +312,7 @@ both! {
             let ws = &ws;
             async move { ws.post("/api/workflows", &body).await.data(201) }
         });
-        futures_util::future::join_all(making).await;
+        few_at_once(making).await;
         let text = "Workspace can include at most 1000 workflows";
         ws.post("/api/workflows", &json!({"name": "one more"})).await.refused(400, text);
         ws.delete(&format!("/api/workflows/{first}")).await.data(204);

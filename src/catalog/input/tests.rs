@@ -3,17 +3,17 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn fields(list: Value) -> Input {
+fn fields(list: &Value) -> Input {
     serde_json::from_value(json!({ "inputFormat": list })).expect("a list")
 }
 
-fn state(blocks: Value) -> Input {
+fn state(blocks: &Value) -> Input {
     serde_json::from_value(json!({"state": {"blocks": blocks}})).expect("an object")
 }
 
 #[test]
 fn the_example_of_the_contract() {
-    let schema = parameter_schema(&fields(json!([
+    let schema = parameter_schema(&fields(&json!([
         {"name": "s", "type": "string"},
         {"name": "n", "type": "number", "description": " How many "},
         {"name": "a", "type": "array"},
@@ -28,7 +28,7 @@ fn the_example_of_the_contract() {
 
 #[test]
 fn odd_fields_are_left_out_or_are_strings() {
-    let schema = parameter_schema(&fields(json!([
+    let schema = parameter_schema(&fields(&json!([
         null, 1, "x", [], {}, {"name": 5}, {"name": " \u{feff}"}, {"type": "string"},
         {"name": " kept ", "type": "date", "description": " "},
         {"name": "many", "type": "files"},
@@ -48,7 +48,7 @@ fn odd_fields_are_left_out_or_are_strings() {
 
 #[test]
 fn the_last_of_two_fields_with_one_name_wins() {
-    let schema = parameter_schema(&fields(json!([
+    let schema = parameter_schema(&fields(&json!([
         {"name": "a", "type": "number"}, {"name": "b"}, {"name": "a", "type": "boolean"},
     ])));
     assert_eq!(schema["properties"]["a"]["type"], "boolean");
@@ -57,7 +57,7 @@ fn the_last_of_two_fields_with_one_name_wins() {
 
 #[test]
 fn no_fields_no_required() {
-    assert_eq!(parameter_schema(&fields(json!([]))), empty_schema());
+    assert_eq!(parameter_schema(&fields(&json!([]))), empty_schema());
     assert_eq!(
         empty_schema().to_string(),
         r#"{"type":"object","properties":{}}"#
@@ -74,21 +74,21 @@ fn the_types_of_block_that_start() {
         "input_trigger",
     ] {
         assert!(has_start_block(&state(
-            json!({"a": {"type": kind, "enabled": false}})
+            &json!({"a": {"type": kind, "enabled": false}})
         )));
     }
     for kind in ["chat_trigger", "webhook", "schedule", "agent", "Start"] {
-        assert!(!has_start_block(&state(json!({"a": {"type": kind}}))));
+        assert!(!has_start_block(&state(&json!({"a": {"type": kind}}))));
     }
     assert!(!has_start_block(&state(
-        json!({"a": 1, "b": {"type": 2}, "c": null})
+        &json!({"a": 1, "b": {"type": 2}, "c": null})
     )));
-    assert!(has_start_block(&fields(json!([]))));
+    assert!(has_start_block(&fields(&json!([]))));
 }
 
 #[test]
 fn the_first_start_block_decides() {
-    let schema = parameter_schema(&state(json!({
+    let schema = parameter_schema(&state(&json!({
         "z": {"type": "agent", "subBlocks": {"inputFormat": {"value": [{"name": "no"}]}}},
         "y": {"type": "start"},
         "a": {"type": "starter", "subBlocks": {"inputFormat": {"value": [{"name": "no"}]}}},
@@ -100,7 +100,7 @@ fn the_first_start_block_decides() {
 fn old_states_keep_their_fields_elsewhere() {
     let old = json!({"params": {"inputFormat": [{"name": "old"}]}});
     let with = |value: Value| {
-        parameter_schema(&state(json!({
+        parameter_schema(&state(&json!({
             "a": {"type": "start", "subBlocks": {"inputFormat": {"value": value}}, "config": old},
         })))
     };
@@ -108,7 +108,7 @@ fn old_states_keep_their_fields_elsewhere() {
     // An empty list does not fall back, and neither does what is no list.
     assert_eq!(with(json!([])), empty_schema());
     assert_eq!(with(json!("[]")), empty_schema());
-    let bare = parameter_schema(&state(json!({"a": {"type": "start", "config": old}})));
+    let bare = parameter_schema(&state(&json!({"a": {"type": "start", "config": old}})));
     assert_eq!(bare["required"], json!(["old"]));
 }
 
@@ -158,7 +158,7 @@ fn overrides(value: Value) -> Overrides {
 
 #[test]
 fn overrides_replace_descriptions() {
-    let base = parameter_schema(&fields(json!([{"name": "a"}, {"name": "b"}])));
+    let base = parameter_schema(&fields(&json!([{"name": "a"}, {"name": "b"}])));
     let pruned = prune(overrides(json!({"a": " A ", "b": " ", "gone": "x"})), &base);
     assert_eq!(pruned, overrides(json!({"a": " A ", "b": " "})));
     let schema = apply(base, &pruned);
@@ -168,7 +168,7 @@ fn overrides_replace_descriptions() {
 
 #[test]
 fn overrides_are_found_in_a_full_schema() {
-    let base = parameter_schema(&fields(json!([
+    let base = parameter_schema(&fields(&json!([
         {"name": "same", "description": "Same"}, {"name": "new"}, {"name": "name"}, {"name": "blank"},
     ])));
     let full = json!({"properties": {
@@ -212,7 +212,7 @@ proptest! {
     #[test]
     fn required_names_each_property_once(names in prop::collection::vec("[ab \0]{0,3}", 0..8)) {
         let list: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
-        let schema = parameter_schema(&fields(json!(list)));
+        let schema = parameter_schema(&fields(&json!(list)));
         let properties: Vec<&String> = schema["properties"].as_object().expect("an object").keys().collect();
         match schema.get("required") {
             None => prop_assert!(properties.is_empty()),

@@ -1,6 +1,7 @@
 //! One way to start a server, a database, a client and a stream. Tests drive the real service over
 //! a real port; nothing is mocked but the clock.
 
+mod browser;
 mod client;
 mod clock;
 mod database;
@@ -12,6 +13,7 @@ mod workspace;
 
 use std::time::Duration;
 
+pub use browser::Browser;
 pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
@@ -19,7 +21,7 @@ pub use events::EventStream;
 pub use program::{Program, toolcast};
 pub use server::{ADMIN, TestServer};
 pub use stage::{Elsewhere, Stage, tool};
-pub use workspace::{Workspace, id_of};
+pub use workspace::{Workspace, few_at_once, id_of};
 
 /// How long anything may take before a test gives up on it. Never the time a test waits.
 pub const DEADLINE: Duration = Duration::from_secs(20);

@@ -3,8 +3,8 @@
 use std::process::{ExitStatus, Stdio};
 
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::DEADLINE;
@@ -26,6 +26,7 @@ pub fn toolcast() -> Command {
 pub struct Program {
     child: Child,
     output: BufReader<ChildStdout>,
+    log: BufReader<ChildStderr>,
     url: String,
 }
 
@@ -51,9 +52,11 @@ impl Program {
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
+        let log = BufReader::new(child.stderr.take().unwrap());
         Self {
             child,
             output,
+            log,
             url: String::new(),
         }
     }
@@ -65,15 +68,17 @@ impl Program {
 
     /// The next line of its standard output.
     pub async fn next_line(&mut self) -> String {
-        let mut line = String::new();
-        let reading = self.output.read_line(&mut line);
-        let read = timeout(DEADLINE, reading).await.expect("no line in time");
-        if read.unwrap() == 0 {
-            let log = read_all(self.child.stderr.as_mut()).await;
+        let line = line_of(&mut self.output).await;
+        if line.is_empty() {
+            let log = read_all(&mut self.log).await;
             panic!("it ended instead of writing a line: {log}");
         }
-        line.truncate(line.trim_end().len());
         line
+    }
+
+    /// The next line of its standard error.
+    pub async fn next_log_line(&mut self) -> String {
+        line_of(&mut self.log).await
     }
 
     /// Sends a signal by its name, such as `TERM`.
@@ -88,11 +93,10 @@ impl Program {
 
     /// Waits until it is gone; what it had written to standard output and error comes with it.
     pub async fn end(mut self) -> (ExitStatus, String, String) {
-        let mut errors = self.child.stderr.take();
         let waiting = async {
             let (output, log, status) = tokio::join!(
-                read_all(Some(&mut self.output)),
-                read_all(errors.as_mut()),
+                read_all(&mut self.output),
+                read_all(&mut self.log),
                 self.child.wait(),
             );
             (status.unwrap(), output, log)
@@ -101,10 +105,20 @@ impl Program {
     }
 }
 
-async fn read_all(from: Option<&mut (impl AsyncRead + Unpin)>) -> String {
+/// Empty at the end only.
+async fn line_of(from: &mut (impl AsyncBufRead + Unpin)) -> String {
+    let mut line = String::new();
+    let reading = from.read_line(&mut line);
+    timeout(DEADLINE, reading)
+        .await
+        .expect("no line in time")
+        .unwrap();
+    line.truncate(line.trim_end().len());
+    line
+}
+
+async fn read_all(from: &mut (impl AsyncRead + Unpin)) -> String {
     let mut text = String::new();
-    if let Some(from) = from {
-        from.read_to_string(&mut text).await.unwrap();
-    }
+    from.read_to_string(&mut text).await.unwrap();
     text
 }

@@ -123,11 +123,6 @@ impl TestServer {
         self.address
     }
 
-    /// Its settings.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// Its database.
     pub fn database(&self) -> &TestDatabase {
         &self.database

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use toolcast::model::ids::{SessionId, UserId, WorkspaceId};
 use toolcast::model::{Clock, Permission};
@@ -193,6 +194,11 @@ fn in_short(change: &Value) -> String {
 
 fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
+}
+
+/// Waits for all, four at a time: a thousand writes at once would find the lock busy.
+pub async fn few_at_once<T>(all: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    stream::iter(all).buffered(4).collect().await
 }
 
 /// The `id` of a row.

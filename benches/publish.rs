@@ -1,0 +1,20 @@
+//! One change to 10,000 cursors, in memory.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use toolcast::feed::bench::Publisher;
+
+const STREAMS: usize = 10_000;
+
+fn publish(criterion: &mut Criterion) {
+    let mut publisher = Publisher::new(STREAMS);
+    criterion.bench_function("one change to 10,000 cursors", |bencher| {
+        bencher.iter(|| assert_eq!(publisher.publish(), STREAMS));
+    });
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(50);
+    targets = publish
+}
+criterion_main!(benches);

@@ -1,0 +1,65 @@
+//! How much does it cost to tell many streams?
+//!
+//! ```text
+//! cargo run --release --example fanout -- --streams 10000 --workspaces 1
+//! ```
+//!
+//! Drives the real service over real sockets and, in the same run, a bare epoll loop that does one
+//! write per stream. The service, the loop and the client that holds the streams are processes of
+//! their own (this program, with a hidden role), so each one's CPU and memory can be read.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a benchmark that cannot measure may stop"
+)]
+
+mod bare;
+mod drive;
+mod load;
+mod process;
+mod service;
+mod stage;
+mod table;
+
+use clap::{Parser, ValueEnum};
+
+#[cfg(all(unix, feature = "jemalloc"))]
+#[global_allocator]
+static HEAP: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Measures the event stream beside a bare epoll loop
+#[derive(Debug, Clone, Parser)]
+struct Options {
+    /// Streams held open
+    #[arg(long, default_value_t = 10_000)]
+    streams: usize,
+    /// Workspaces they are spread over
+    #[arg(long, default_value_t = 1)]
+    workspaces: usize,
+    /// Events told; with one workspace each goes to every stream
+    #[arg(long, default_value_t = 100)]
+    events: usize,
+    /// What this process is; set by the program itself
+    #[arg(long, hide = true)]
+    role: Option<Role>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Role {
+    /// Holds the streams.
+    Load,
+    /// The service.
+    Service,
+    /// The loop it is compared with.
+    Bare,
+}
+
+fn main() {
+    let options = Options::parse();
+    match options.role {
+        None => drive::run(&options),
+        Some(Role::Load) => load::run(),
+        Some(Role::Service) => service::run(),
+        Some(Role::Bare) => bare::run(),
+    }
+}

@@ -1,0 +1,91 @@
+//! The publish path without sockets and without a database, for `benches/publish.rs`.
+
+use std::sync::Arc;
+
+use super::topic::{Cursor, Join, Next, Topic};
+use crate::model::{Change, EventId, Revision, Source, Stamp, Timestamp};
+use crate::store::snapshot::Stretch;
+
+/// A topic and the cursors of its streams.
+#[derive(Debug)]
+pub struct Publisher {
+    topic: Topic,
+    base: Stamp,
+    cursors: Vec<Cursor>,
+}
+
+impl Publisher {
+    /// With this many streams, all at the newest change.
+    #[must_use]
+    pub fn new(streams: usize) -> Self {
+        let (topic, base) = (Topic::new("bench".into(), Arc::default()), Stamp::random());
+        topic.append(
+            &Stretch {
+                head: 0,
+                head_stamp: None,
+                changes: vec![],
+            },
+            &base,
+        );
+        let at = EventId {
+            stamp: base.clone(),
+            revision: 0,
+        };
+        let cursors = (0..streams)
+            .filter_map(|_| match topic.join(&at) {
+                Join::Joined(cursor) => Some(cursor),
+                Join::ReadOn | Join::Wait => None,
+            })
+            .collect();
+        Self {
+            topic,
+            base,
+            cursors,
+        }
+    }
+
+    /// Appends one change and has every stream take its frame. The number of frames taken.
+    pub fn publish(&mut self) -> usize {
+        let known = self.topic.head();
+        let revision = known.map_or(0, |head| head.revision) + 1;
+        let mut changes = vec![];
+        changes.extend((revision > 1).then(|| self.change(revision - 1, self.stamp())));
+        let stamp = Stamp::random();
+        changes.push(self.change(revision, stamp.clone()));
+        self.topic.append(
+            &Stretch {
+                head: revision,
+                head_stamp: Some(stamp),
+                changes,
+            },
+            &self.base,
+        );
+        let took = |cursor: &mut Cursor| matches!(self.topic.next(cursor), Next::Frame(_));
+        self.cursors
+            .iter_mut()
+            .filter_map(|cursor| took(cursor).then_some(()))
+            .count()
+    }
+
+    fn stamp(&self) -> Stamp {
+        self.topic
+            .head()
+            .map_or_else(|| self.base.clone(), |head| head.stamp)
+    }
+
+    fn change(&self, revision: Revision, stamp: Stamp) -> Change {
+        Change {
+            workspace_id: self.topic.workspace.clone(),
+            revision,
+            stamp,
+            source: Source::Workflow,
+            server_id: "server".into(),
+            server_name: "Desk".to_owned(),
+            added: vec![format!("tool_{revision}")],
+            removed: vec![],
+            changed: vec![],
+            definitions: None,
+            at: Timestamp::from_millis(revision),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+// Reads of the REST API.
+
+/** An answer that is not 2xx. */
+export class Refused extends Error {
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
+}
+
+const DEADLINE_MS = 15_000;
+
+/**
+ * GETs a route. `revision` is the event id the answer stands at (`X-Toolcast-Revision`), null where the route has none.
+ * Throws `Refused` for a refusal, and another error when nothing came back.
+ */
+export async function get(path, params = {}) {
+  const query = new URLSearchParams(params);
+  const reply = await fetch(`${path}?${query}`, {
+    cache: "no-store",
+    credentials: "same-origin",
+    headers: { accept: "application/json" },
+    signal: AbortSignal.timeout(DEADLINE_MS),
+  });
+  const body = await reply.json().catch(() => null);
+  if (!reply.ok || !body) throw new Refused(reply.status, body?.error ?? `The server answered ${reply.status}.`);
+  return { data: body.data, revision: reply.headers.get("x-toolcast-revision") };
+}
+
+/** Milliseconds to wait before try number `attempt` (0 is the first): full jitter, from 1 s up to at most 30 s. */
+export function backoff(attempt) {
+  const most = Math.min(30_000, 1_000 * 2 ** Math.min(attempt, 6));
+  return 500 + Math.random() * most;
+}

@@ -1,0 +1,199 @@
+//! A workspace's page, and the forms on it.
+
+use askama::Template;
+use axum::Form;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::assets;
+use super::page::{PageResult, Refused, Visitor, render};
+use crate::api::{ApiError, Query};
+use crate::auth::{Auth, Caller, User, Workspace};
+use crate::catalog::Catalog;
+use crate::model::Permission;
+use crate::model::ids::WorkspaceId;
+
+/// A name's only rule, for people.
+const BAD_NAME: &str = "A workspace's name has 1 to 200 characters.";
+
+/// What the bar at the top shows.
+struct Bar<'a> {
+    user: &'a User,
+    workspaces: &'a [Workspace],
+    /// The one on the page; `None` where there is none yet.
+    shown: Option<&'a WorkspaceId>,
+}
+
+impl Bar<'_> {
+    fn user_label(&self) -> &str {
+        if self.user.name.is_empty() {
+            &self.user.email
+        } else {
+            &self.user.name
+        }
+    }
+
+    fn shows(&self, workspace: &Workspace) -> bool {
+        self.shown == Some(&workspace.id)
+    }
+}
+
+#[derive(Template)]
+#[template(path = "home.html")]
+struct HomePage<'a> {
+    assets: &'a str,
+    bar: Bar<'a>,
+    workspace: &'a Workspace,
+    error: Option<&'a str>,
+}
+
+impl HomePage<'_> {
+    fn may_write(&self) -> bool {
+        self.workspace.permission >= Permission::Write
+    }
+}
+
+#[derive(Template)]
+#[template(path = "new_workspace.html")]
+struct NewWorkspacePage<'a> {
+    assets: &'a str,
+    bar: Bar<'a>,
+    name: &'a str,
+    error: Option<&'a str>,
+}
+
+/// Which workspace to show; the first one when it is not named.
+#[derive(Debug, Deserialize)]
+pub(super) struct Which {
+    workspace: Option<WorkspaceId>,
+}
+
+/// The form that makes a workspace.
+#[derive(Debug, Deserialize)]
+pub(super) struct NewWorkspace {
+    name: String,
+}
+
+/// The form that makes the sample.
+#[derive(Debug, Deserialize)]
+pub(super) struct NewSample {
+    #[serde(rename = "workspaceId")]
+    workspace: WorkspaceId,
+}
+
+/// The workspace's page; for someone without a workspace, the form that makes one.
+pub(super) async fn show(
+    State(auth): State<Auth>,
+    Visitor(caller): Visitor,
+    Query(which): Query<Which>,
+) -> PageResult {
+    let workspaces = auth.workspaces(&caller).await?;
+    let shown = workspaces.iter().find(|workspace| {
+        which
+            .workspace
+            .as_ref()
+            .is_none_or(|id| *id == workspace.id)
+    });
+    match shown {
+        Some(workspace) => Ok(render(
+            StatusCode::OK,
+            &home(&caller, &workspaces, workspace, None),
+        )),
+        None if workspaces.is_empty() => Ok(render(
+            StatusCode::OK,
+            &new_workspace(&caller, &workspaces, "", None),
+        )),
+        None => Err(no_access().into()),
+    }
+}
+
+/// Makes a workspace and leads to it. A refusal is told in the form.
+pub(super) async fn make_workspace(
+    State(auth): State<Auth>,
+    Visitor(caller): Visitor,
+    Form(form): Form<NewWorkspace>,
+) -> PageResult {
+    match auth.create_workspace(&caller, &form.name).await {
+        Ok(workspace) => Ok(lead_to(&workspace.id)),
+        Err(error) => {
+            let refused = Refused::from(error).reading("Invalid request format", BAD_NAME);
+            let workspaces = auth.workspaces(&caller).await?;
+            let error = Some(refused.text.as_str());
+            let page = new_workspace(&caller, &workspaces, &form.name, error).render();
+            Ok(refused.on(page))
+        }
+    }
+}
+
+/// Makes the sample and leads back to its workspace. A refusal is told on the page.
+pub(super) async fn make_sample(
+    State(auth): State<Auth>,
+    State(catalog): State<Catalog>,
+    Visitor(caller): Visitor,
+    Form(form): Form<NewSample>,
+) -> PageResult {
+    let workspaces = auth.workspaces(&caller).await?;
+    let workspace = workspaces
+        .iter()
+        .find(|workspace| workspace.id == form.workspace)
+        .ok_or_else(no_access)?;
+    if workspace.permission < Permission::Write {
+        let text = "Write or admin permission required for MCP server management";
+        return Err(ApiError::forbidden(text).into());
+    }
+    match catalog.make_sample(&caller, &workspace.id).await {
+        Ok(_) => Ok(lead_to(&workspace.id)),
+        Err(error) => {
+            let refused = Refused::from(error);
+            let page = home(&caller, &workspaces, workspace, Some(&refused.text)).render();
+            Ok(refused.on(page))
+        }
+    }
+}
+
+fn home<'a>(
+    caller: &'a Caller,
+    workspaces: &'a [Workspace],
+    workspace: &'a Workspace,
+    error: Option<&'a str>,
+) -> HomePage<'a> {
+    HomePage {
+        assets: &assets::BASE,
+        bar: Bar {
+            user: &caller.user,
+            workspaces,
+            shown: Some(&workspace.id),
+        },
+        workspace,
+        error,
+    }
+}
+
+fn new_workspace<'a>(
+    caller: &'a Caller,
+    workspaces: &'a [Workspace],
+    name: &'a str,
+    error: Option<&'a str>,
+) -> NewWorkspacePage<'a> {
+    NewWorkspacePage {
+        assets: &assets::BASE,
+        bar: Bar {
+            user: &caller.user,
+            workspaces,
+            shown: None,
+        },
+        name,
+        error,
+    }
+}
+
+fn no_access() -> ApiError {
+    ApiError::forbidden("Access denied to workspace")
+}
+
+fn lead_to(workspace: &WorkspaceId) -> Response {
+    // An id is letters, digits and dashes: nothing to escape.
+    Redirect::to(&format!("/?workspace={workspace}")).into_response()
+}
