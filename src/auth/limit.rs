@@ -40,19 +40,39 @@ impl Subjects {
     }
 }
 
-/// A try that is written down and runs.
+/// A try that is written down and runs: one row for each subject.
 #[derive(Debug)]
 pub(super) struct Pending(Vec<Try>);
+
+impl Pending {
+    /// Orders tries, the same for each of their subjects.
+    fn order(tried: &Try) -> (Timestamp, &str) {
+        (tried.at, tried.id.split('/').next().unwrap_or_default())
+    }
+
+    /// Whether no other pending try stands before this one.
+    fn is_first(&self, pending: &[&Try]) -> bool {
+        let own = self.0.first().map(Self::order);
+        pending.iter().all(|other| own <= Some(Self::order(other)))
+    }
+}
 
 /// What the tries so far mean for one more.
 #[derive(Debug, PartialEq, Eq)]
 enum Judgement {
     Go,
-    /// Pending tries could still use up what is left.
-    Wait,
+    /// Pending tries could still use up what is left. The first of them stays, the others step
+    /// back, so one goes on.
+    Wait(Place),
     Refuse {
         retry_after: u64,
     },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    First,
+    Behind,
 }
 
 fn too_many(retry_after: u64) -> Error {
@@ -62,22 +82,31 @@ fn too_many(retry_after: u64) -> Error {
 impl Auth {
     /// Refuses (429) who has used up their failures, without writing anything down.
     pub(super) async fn refuse_early(&self, subjects: &Subjects) -> Result<()> {
-        match self.judge(subjects).await? {
+        match self.judge(subjects, &Pending(Vec::new())).await? {
             Judgement::Refuse { retry_after } => Err(too_many(retry_after)),
-            Judgement::Go | Judgement::Wait => Ok(()),
+            Judgement::Go | Judgement::Wait(_) => Ok(()),
         }
     }
 
     /// Writes a try down, or refuses it (429).
     pub(super) async fn reserve(&self, subjects: &Subjects) -> Result<Pending> {
         let started = tokio::time::Instant::now();
+        let mut written = None;
         loop {
-            let pending = self.write_pending(subjects).await?;
-            let retry_after = match self.judge(subjects).await? {
+            let pending = match written.take() {
+                Some(pending) => pending,
+                None => self.write_pending(subjects).await?,
+            };
+            let retry_after = match self.judge(subjects, &pending).await? {
                 Judgement::Go => return Ok(pending),
-                Judgement::Wait if started.elapsed() < PATIENCE => None,
-                Judgement::Wait => Some(1),
                 Judgement::Refuse { retry_after } => Some(retry_after),
+                Judgement::Wait(_) if started.elapsed() >= PATIENCE => Some(1),
+                Judgement::Wait(Place::Behind) => None,
+                Judgement::Wait(Place::First) => {
+                    written = Some(pending);
+                    pause().await;
+                    continue;
+                }
             };
             let mut tx = self.shared.db.begin().await?;
             pending.take_back(&mut tx).await?;
@@ -85,18 +114,17 @@ impl Auth {
             if let Some(seconds) = retry_after {
                 return Err(too_many(seconds));
             }
-            let pause = rand::rng().random_range(20..100);
-            tokio::time::sleep(Duration::from_millis(pause)).await;
+            pause().await;
         }
     }
 
     async fn write_pending(&self, subjects: &Subjects) -> Result<Pending> {
         let at = self.shared.clock.now();
-        let tries: Vec<Try> = subjects
-            .0
-            .iter()
-            .map(|subject| Try {
-                id: crate::seal::token(),
+        let token = crate::seal::token();
+        let tries: Vec<Try> = (0..)
+            .zip(&subjects.0)
+            .map(|(n, subject)| Try {
+                id: format!("{token}/{n}"),
                 subject: format!("{PENDING_MARK}{subject}"),
                 at,
             })
@@ -109,7 +137,7 @@ impl Auth {
         Ok(Pending(tries))
     }
 
-    async fn judge(&self, subjects: &Subjects) -> Result<Judgement> {
+    async fn judge(&self, subjects: &Subjects, own: &Pending) -> Result<Judgement> {
         let now = self.shared.clock.now();
         let mut conn = self.shared.db.read().await?;
         let mut verdict = Judgement::Go;
@@ -118,9 +146,13 @@ impl Auth {
             // Twice the limit on both sides is more than enough to judge by.
             let tries =
                 sign_in::tries(&mut conn, [subject, &pending], now.minus(WINDOW), 100).await?;
-            match judge(&tries, now) {
+            match judge(&tries, own, now) {
                 Judgement::Go => {}
-                Judgement::Wait => verdict = Judgement::Wait,
+                wait @ Judgement::Wait(place) => {
+                    if verdict == Judgement::Go || place == Place::Behind {
+                        verdict = wait;
+                    }
+                }
                 refusal @ Judgement::Refuse { .. } => return Ok(refusal),
             }
         }
@@ -149,58 +181,75 @@ impl Pending {
     }
 }
 
-/// `tries`: newest first, this one among the pending.
-fn judge(tries: &[Try], now: Timestamp) -> Judgement {
+/// `tries`: newest first, the own one among them.
+fn judge(tries: &[Try], own: &Pending, now: Timestamp) -> Judgement {
     let dropped = now.minus(PENDING);
-    let failures: Vec<Timestamp> = tries
+    let (pending, failures): (Vec<&Try>, Vec<&Try>) = tries
         .iter()
-        .filter(|tried| !tried.subject.starts_with(PENDING_MARK) || tried.at <= dropped)
-        .map(|tried| tried.at)
-        .collect();
+        .partition(|tried| tried.subject.starts_with(PENDING_MARK) && tried.at > dropped);
     if let Some(tenth) = failures.get(LIMIT - 1) {
-        let free_at = tenth.plus(WINDOW).millis() - now.millis();
+        let free_at = tenth.at.plus(WINDOW).millis() - now.millis();
         let retry_after = u64::try_from(free_at).unwrap_or(0).div_ceil(1_000).max(1);
         return Judgement::Refuse { retry_after };
     }
-    if tries.len() > LIMIT {
-        Judgement::Wait
-    } else {
+    if tries.len() <= LIMIT {
         Judgement::Go
+    } else if own.is_first(&pending) {
+        Judgement::Wait(Place::First)
+    } else {
+        Judgement::Wait(Place::Behind)
     }
+}
+
+async fn pause() {
+    let millis = rand::rng().random_range(20..100);
+    tokio::time::sleep(Duration::from_millis(millis)).await;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn tries(failures: usize, pending: usize, at: i64) -> Vec<Try> {
-        let one = |subject: &str| Try {
-            id: String::new(),
+    fn one(subject: &str, id: &str, at: i64) -> Try {
+        Try {
+            id: id.to_owned(),
             subject: subject.to_owned(),
             at: Timestamp::from_millis(at),
-        };
-        let mut all = vec![one("?email:a"); pending];
-        all.extend(vec![one("email:a"); failures]);
+        }
+    }
+
+    /// Failures, and pending tries `a`, `b`, `c`…
+    fn tries(failures: usize, pending: usize, at: i64) -> Vec<Try> {
+        let ids = ["a/0", "b/0", "c/0"];
+        let mut all: Vec<Try> = (0..pending)
+            .map(|n| one("?email:x", ids[n % 3], at))
+            .collect();
+        all.extend(vec![one("email:x", "f", at); failures]);
         all
     }
 
     #[test]
     fn ten_failures_refuse_and_pending_ones_make_wait() {
         let now = Timestamp::from_millis(1_000_000);
-        assert_eq!(judge(&tries(0, 1, 999_000), now), Judgement::Go);
-        assert_eq!(judge(&tries(9, 1, 999_000), now), Judgement::Go);
-        assert_eq!(judge(&tries(9, 2, 999_000), now), Judgement::Wait);
-        assert_eq!(
-            judge(&tries(10, 1, 999_000), now),
-            Judgement::Refuse { retry_after: 599 }
+        let (first, second) = (
+            Pending(vec![one("?email:x", "a/0", 999_000)]),
+            Pending(vec![one("?email:x", "b/0", 999_000)]),
         );
+        let judge = |failures, pending, own| judge(&tries(failures, pending, 999_000), own, now);
+        assert_eq!(judge(0, 1, &first), Judgement::Go);
+        assert_eq!(judge(9, 1, &first), Judgement::Go);
+        assert_eq!(judge(9, 2, &first), Judgement::Wait(Place::First));
+        assert_eq!(judge(9, 2, &second), Judgement::Wait(Place::Behind));
+        let refused = Judgement::Refuse { retry_after: 599 };
+        assert_eq!(judge(10, 1, &first), refused);
     }
 
     #[test]
     fn a_dropped_try_counts_as_a_failure() {
         let now = Timestamp::from_millis(1_000_000);
+        let own = Pending(Vec::new());
         assert_eq!(
-            judge(&tries(0, 10, 960_000), now),
+            judge(&tries(0, 10, 960_000), &own, now),
             Judgement::Refuse { retry_after: 560 }
         );
     }

@@ -93,6 +93,10 @@ impl Access {
         let newest = revocations::newest(&mut self.db.feed().await?).await?;
         let restored = newest < applied;
         if restored || self.outage().is_some() {
+            if !restored {
+                // First those that say why; a check only sees that something is gone.
+                self.apply(applied, newest).await?;
+            }
             self.check_everyone().await?;
             *self.outage.lock().unwrap_or_else(PoisonError::into_inner) = None;
             self.applied.store(newest, Ordering::Release);

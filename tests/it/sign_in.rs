@@ -182,7 +182,8 @@ both! {
         change("not it", "another password").await.refused(403, "Current password is incorrect");
         other.get("/api/auth/session").await.data(200);
 
-        assert_eq!(change(PASSWORD, "another password").await.status, 204);
+        let changed = change(PASSWORD, "another password").await;
+        assert_eq!(changed.status, 204, "{changed:?}");
         assert_eq!(told(&mut other_stream).await, "password_changed");
         other.get("/api/auth/session").await.refused(401, NOBODY);
         client.get("/api/auth/session").await.data(200);
