@@ -5,6 +5,8 @@
 //! Over hyper's own http1 builder an idle stream takes half the memory, headers have a deadline,
 //! connections a limit, and a stop does not hang on an open stream.
 
+mod event_stream;
+
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +18,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::routing::future::RouteFuture;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -30,6 +31,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
+
+use self::event_stream::{Handover, Watched};
 
 /// Clients that wait while they are not yet accepted: many come back at once after a restart.
 const BACKLOG: u32 = 4096;
@@ -110,7 +113,7 @@ pub async fn serve(
                         router: router.clone(),
                         stop: stop.clone(),
                         asked: Arc::default(),
-                        _place: place,
+                        place,
                     };
                     protocol.speak(client, socket, &tasks);
                 }
@@ -184,7 +187,8 @@ impl Protocol {
     fn speak(&self, client: Client, socket: TcpStream, tasks: &TaskTracker) {
         match self {
             Self::Http1(builder) => {
-                tasks.spawn(client.speak_http1(socket, Arc::clone(builder)));
+                let speaking = client.speak_http1(socket, Arc::clone(builder), tasks.clone());
+                tasks.spawn(speaking);
             }
             Self::Both {
                 builder,
@@ -217,15 +221,34 @@ struct Client {
     /// Whether it ever asked for anything.
     asked: Arc<AtomicBool>,
     /// Its share of the connection limit.
-    _place: OwnedSemaphorePermit,
+    place: OwnedSemaphorePermit,
 }
 
 /// A future per protocol: one for both would have the size of the larger for every connection.
 impl Client {
-    async fn speak_http1(self, socket: TcpStream, builder: Arc<http1::Builder>) {
-        let connection = builder.serve_connection(TokioIo::new(socket), self.service());
+    async fn speak_http1(
+        self,
+        socket: TcpStream,
+        builder: Arc<http1::Builder>,
+        tasks: TaskTracker,
+    ) {
+        let handover = Arc::<Handover>::default();
+        let socket = Watched::new(socket, Arc::clone(&handover));
+        let mut connection = builder.serve_connection(socket, self.service(Some(&handover)));
         let finish = http1::Connection::graceful_shutdown;
-        drive(connection, finish, &self.asked, &self.stop).await;
+        let taken = tokio::select! {
+            () = drive(Pin::new(&mut connection), finish, &self.asked, &self.stop) => return,
+            taken = handover.taken() => taken,
+        };
+        let socket = connection.into_parts().io.into_socket();
+        // A task of its own: this one has the size of hyper's connection.
+        tasks.spawn(async move {
+            let _place = self.place;
+            tokio::select! {
+                () = event_stream::write(socket, taken) => {}
+                () = self.stop.hard.cancelled() => {}
+            }
+        });
     }
 
     async fn speak_both(
@@ -234,7 +257,8 @@ impl Client {
         builder: Arc<auto::Builder<OnTracker>>,
         header_timeout: Duration,
     ) {
-        let connection = builder.serve_connection(TokioIo::new(socket), self.service());
+        let connection = builder.serve_connection(TokioIo::new(socket), self.service(None));
+        let connection = pin!(connection);
         let finish = auto::Connection::graceful_shutdown;
         // The builder finds out which protocol it is without a deadline.
         let silent = async {
@@ -249,31 +273,46 @@ impl Client {
         }
     }
 
+    /// With a `handover`, event streams are left there.
     fn service(
         &self,
+        handover: Option<&Arc<Handover>>,
     ) -> impl hyper::service::Service<
         Request<Incoming>,
         Response = axum::response::Response,
         Error = Infallible,
-        Future = RouteFuture<Infallible>,
+        Future: Send,
     > + use<> {
         let (router, peer, asked) = (self.router.clone(), self.peer, Arc::clone(&self.asked));
+        let handover = handover.cloned();
         service_fn(move |request: Request<Incoming>| {
             asked.store(true, Ordering::Relaxed);
+            let (method, version) = (request.method().clone(), request.version());
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(ConnectInfo(peer));
-            router.clone().call(request)
+            let answering = router.clone().call(request);
+            let handover = handover.clone();
+            async move {
+                let response = answering.await?;
+                Ok(match handover {
+                    Some(handover) => handover.offer(&method, version, response).await,
+                    None => response,
+                })
+            }
         })
     }
 }
 
 /// Runs a connection to its end or through both stages of the stop.
-async fn drive<C, E>(connection: C, finish: fn(Pin<&mut C>), asked: &AtomicBool, stop: &Stop)
-where
+async fn drive<C, E>(
+    mut connection: Pin<&mut C>,
+    finish: fn(Pin<&mut C>),
+    asked: &AtomicBool,
+    stop: &Stop,
+) where
     C: Future<Output = Result<(), E>>,
     E: std::fmt::Display,
 {
-    let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
         () = stop.soft.cancelled() => None,

@@ -10,7 +10,7 @@ use crate::stage::Stage;
 use crate::table::{Measured, print};
 
 /// How long memory is given to settle.
-const SETTLE: Duration = Duration::from_secs(2);
+const SETTLE: Duration = Duration::from_secs(15);
 
 pub(crate) fn run(options: &Options) {
     eprintln!("setting up {} workspaces …", options.workspaces);

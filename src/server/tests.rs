@@ -214,9 +214,9 @@ async fn an_idle_connection_costs_little() {
         router: Router::new(),
         stop: server.stop.clone(),
         asked: Arc::default(),
-        _place: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),
+        place: Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap(),
     };
-    let future = client.speak_http1(socket, Arc::new(http1::Builder::new()));
+    let future = client.speak_http1(socket, Arc::new(http1::Builder::new()), TaskTracker::new());
     let size = size_of_val(&future);
     assert!(size <= 2048, "a connection's future takes {size} bytes");
 }
