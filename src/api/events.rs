@@ -66,7 +66,12 @@ pub(super) async fn follow(
             }
         }
     };
-    match tokio::time::timeout(PATIENCE, patiently).await {
+    let opened = tokio::select! {
+        opened = tokio::time::timeout(PATIENCE, patiently) => opened,
+        // Whatever it waits for: a stop does not.
+        () = feed.draining() => return stream(Stream::closing(Ended::Shutdown)),
+    };
+    match opened {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
             tracing::error!(%error, "an event stream could not be opened");

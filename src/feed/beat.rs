@@ -9,12 +9,14 @@ use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
 use super::line::Line;
+use super::{Shared, within};
 use crate::model::Ended;
 
 /// Parts a period is divided into.
 const SLOTS: u32 = 30;
+/// An answer that takes longer is none.
+const DEADLINE: Duration = Duration::from_secs(5);
 /// How long streams stay open while nobody's rights can be checked.
 const PATIENCE: Duration = Duration::from_mins(5);
 
@@ -103,7 +105,8 @@ async fn turn(
 
 async fn check(shared: &Shared, mut due: mpsc::Receiver<Vec<Arc<Line>>>) {
     while let Some(lines) = due.recv().await {
-        if let Err(error) = shared.access.check_lines(&lines).await {
+        let checked = within(DEADLINE, shared.access.check_lines(&lines));
+        if let Err(error) = checked.await {
             shared.access.lost(&error);
         }
     }

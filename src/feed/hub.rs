@@ -5,10 +5,11 @@
 //! the topic.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use super::caps::{Caps, Counts, Over};
 use super::line::Line;
@@ -23,7 +24,7 @@ pub(super) struct Hub {
     queue: Mutex<Queue>,
     /// Wakes a reader.
     pub(super) work: Notify,
-    draining: AtomicBool,
+    draining: CancellationToken,
     ring_bytes: Arc<AtomicUsize>,
 }
 
@@ -69,7 +70,7 @@ impl Hub {
         if is_new {
             self.mark_dirty(&topic);
         }
-        if self.draining.load(Ordering::Acquire) {
+        if self.draining.is_cancelled() {
             line.end(Ended::Shutdown);
         }
         Registration {
@@ -171,10 +172,15 @@ impl Hub {
 
     /// Ends every stream, and every one that comes.
     pub(super) fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
+        self.draining.cancel();
         for line in self.lines() {
             line.end(Ended::Shutdown);
         }
+    }
+
+    /// Waits until [`Hub::drain`] was called.
+    pub(super) async fn draining(&self) {
+        self.draining.cancelled().await;
     }
 
     /// Streams that were counted and are open.

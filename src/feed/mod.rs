@@ -164,6 +164,11 @@ impl Feed {
         self.shared.hub.drain();
     }
 
+    /// Waits until [`Feed::drain`] was called.
+    pub async fn draining(&self) {
+        self.shared.hub.draining().await;
+    }
+
     /// Streams that are open now.
     #[must_use]
     pub fn open_streams(&self) -> usize {

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::frame::{self, Resync, WithId};
-use super::{Shared, fold, topic};
+use super::{Shared, fold, topic, within};
 use crate::failpoint;
 use crate::model::ids::WorkspaceId;
 use crate::model::{EventId, Revision, Stamp};
@@ -15,6 +16,8 @@ use crate::store::{Error, Result};
 
 /// Changes of one page.
 const PAGE: Revision = 32;
+/// An answer that takes longer is none.
+const DEADLINE: Duration = Duration::from_secs(5);
 /// Missed changes that are replayed one by one; more are folded to one event a server.
 pub(super) const REPLAYED: Revision = 256;
 
@@ -118,9 +121,13 @@ pub(super) async fn read(
         lo,
         hi,
     };
-    let mut snapshot = snapshot::read(&mut shared.db.read().await?, &[want]).await?;
-    shared.access.catch_up(snapshot.revocation).await?;
-    Ok(snapshot.feeds.remove(workspace))
+    // One that is never answered must not keep its turn.
+    within(DEADLINE, async {
+        let mut snapshot = snapshot::read(&mut shared.db.read().await?, &[want]).await?;
+        shared.access.catch_up(snapshot.revocation).await?;
+        Ok(snapshot.feeds.remove(workspace))
+    })
+    .await
 }
 
 /// The id of the newest change of a stretch's feed.

@@ -17,6 +17,8 @@ use super::{Error, Result};
 const LOCK_WAIT: Duration = Duration::from_secs(3);
 /// How long anything waits for a connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
+/// How long a connection may take to show that it is there, before and after each use.
+const ANSWER_WAIT: Duration = Duration::from_secs(2);
 
 /// What `Db::connect` needs to know.
 #[derive(Debug, Clone)]
@@ -105,6 +107,10 @@ impl Db {
                 .max_connections(connections)
                 .acquire_timeout(CONNECTION_WAIT)
                 .after_connect(|connection, _| Box::pin(refuse_standby(connection)))
+                // In place of the pool's own test, which waits for ever.
+                .test_before_acquire(false)
+                .before_acquire(|connection, _| Box::pin(answers(connection)))
+                .after_release(|connection, _| Box::pin(answers(connection)))
         };
         let pool = pools(options.connections)
             .connect_with(base.clone())
@@ -210,6 +216,15 @@ async fn refuse_standby(connection: &mut PgConnection) -> Result<(), sqlx::Error
         ));
     }
     Ok(())
+}
+
+/// A connection may be one to a machine that is gone. The pool would wait for its answer, and go
+/// short of a place, until the kernel gives up: a quarter of an hour. An error makes it open
+/// another instead.
+async fn answers(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let answer = tokio::time::timeout(ANSWER_WAIT, connection.ping());
+    answer.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+    Ok(true)
 }
 
 /// A connection outside a transaction, given back when dropped.

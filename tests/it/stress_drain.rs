@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use toolcast::failpoint;
 
 use crate::support::{
-    Backend, Elsewhere, Frame, Program, Stage, TestServer, Wire, Workspace, large_diff,
+    Backend, Elsewhere, Frame, Program, Proxy, Stage, TestServer, Wire, Workspace, large_diff,
 };
 
 /// What promise 7 allows.
@@ -155,13 +155,13 @@ async fn a_stream_that_is_being_opened_is_told() {
             workspace.server.stop().await;
             workspace
         });
-        // The drain has begun.
+        // The drain has begun, and waits for nothing that this one waits for.
         assert!(is_shutdown(&witness.rest().await[0]));
-        drop(gate);
         assert!(opening.head().await.starts_with("HTTP/1.1 200 "));
         let told = opening.rest().await;
         assert_eq!((told.len(), is_shutdown(&told[0])), (1, true), "{told:?}");
         let mut workspace = stopping.await.unwrap();
+        drop(gate);
         assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
 
         // It came back with nothing lost.
@@ -172,4 +172,28 @@ async fn a_stream_that_is_being_opened_is_told() {
         elsewhere.change(&workspace.id, "s", 1).await;
         assert_eq!(stream.next_event().await.json()["revision"], 1);
     }
+}
+
+/// The database is away, and someone waits for it with a stream to be opened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_waits_for_the_database_is_told() {
+    let mut database = None;
+    let server = TestServer::start_with(Backend::Postgres, |config| {
+        database = Some(Proxy::before_database(config));
+    })
+    .await;
+    let mut workspace = Workspace::on(server).await;
+    let mut open = workspace.reader.events(&workspace.id).await;
+    database.as_mut().expect("a proxy").refuse().await;
+    let to = workspace.server.address();
+    let mut opening = Wire::follow(to, &workspace.reader, &workspace.id).await;
+    // What needs no database is answered all the while; by then the other was read, too.
+    for _ in 0..10 {
+        workspace.reader.get("/healthz").await.data(200);
+    }
+    let begun = Instant::now();
+    workspace.server.stop().await;
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+    assert!(is_shutdown(&open.rest().await[0]));
+    assert!(is_shutdown(&opening.rest().await[0]));
 }

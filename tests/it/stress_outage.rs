@@ -6,28 +6,15 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use toolcast::config::Config;
+use toolcast::store::{Db, Tx};
 
 use crate::support::{
-    Backend, Browser, Client, Elsewhere, EventStream, Proxy, TestServer, Workspace,
+    Backend, Browser, Client, DEADLINE, Elsewhere, EventStream, Proxy, TestServer, Wire, Workspace,
 };
 
 const AWAY: Duration = Duration::from_secs(20);
 /// More than the pool has connections.
 const STREAMS: usize = 20;
-
-/// Puts a proxy before the database of a server that is about to start.
-fn through_a_proxy(config: &mut Config) -> Proxy {
-    let url = config.database_url.reveal().to_owned();
-    let (_, rest) = url.split_once('@').expect("a user");
-    let (target, _) = rest.split_once('/').expect("a database");
-    let proxy = Proxy::before(target.parse().unwrap());
-    config.database_url = url
-        .replace(target, &proxy.address().to_string())
-        .as_str()
-        .into();
-    proxy
-}
 
 /// Two event sources of `client` in a tab of their own. Each tab has another host name, and so
 /// another cookie.
@@ -69,7 +56,7 @@ async fn next_revision(stream: &mut EventStream) -> Value {
 async fn twenty_seconds_without_a_database() {
     let mut database = None;
     let server = TestServer::start_with(Backend::Postgres, |config| {
-        database = Some(through_a_proxy(config));
+        database = Some(Proxy::before_database(config));
     })
     .await;
     let mut database = database.expect("a proxy");
@@ -124,4 +111,72 @@ async fn twenty_seconds_without_a_database() {
     browser.switch_to(&theirs).await;
     every(&browser, "each.seen.join() === '1,2,3'").await;
     workspace.get("/api/workflows").await.data(200);
+}
+
+/// Waits until so many statements wait for a lock.
+async fn waiting(db: &Db, count: i64) {
+    let Db::Postgres { pool, .. } = db else {
+        unreachable!("this is about PostgreSQL");
+    };
+    let statement = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database \
+                     WHERE NOT l.granted AND d.datname = current_database()";
+    let begun = Instant::now();
+    loop {
+        let waiting = sqlx::query_scalar::<_, i64>(statement).fetch_one(pool);
+        if waiting.await.unwrap() >= count {
+            return;
+        }
+        assert!(begun.elapsed() < DEADLINE, "nobody waits for the lock");
+    }
+}
+
+/// The database's machine is gone without a word, with statements under way; another takes over.
+/// Whoever waits for an answer on an old connection gives up, and nothing is left waiting for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_never_answer_again() {
+    let mut database = None;
+    let server = TestServer::start_with(Backend::Postgres, |config| {
+        database = Some(Proxy::before_database(config));
+    })
+    .await;
+    let database = database.expect("a proxy");
+    let workspace = Workspace::on(server).await;
+    let (id, reader) = (&workspace.id, &workspace.reader);
+    let mut elsewhere = Elsewhere::on(workspace.server.database()).await;
+    let mut stream = reader.events(id).await;
+    elsewhere.change(id, "s", 1).await;
+    assert_eq!(next_revision(&mut stream).await, 1);
+
+    let Tx::Postgres(mut lock) = elsewhere.db().begin().await.unwrap() else {
+        unreachable!("this is about PostgreSQL");
+    };
+    let statement = "LOCK TABLE tool_change IN ACCESS EXCLUSIVE MODE";
+    sqlx::raw_sql(statement).execute(&mut *lock).await.unwrap();
+    let first = stream.last_id().unwrap().to_owned();
+    let to = workspace.server.address();
+    // One under way of each sort: of those who open a stream, of the readers, of the tick.
+    let opening = Wire::follow_after(to, reader, id, &first).await;
+    let path = format!("/api/workspaces/{id}");
+    let rename = json!({"name": "Renamed"});
+    workspace.admin.patch(&path).json(&rename).await.data(200);
+    waiting(elsewhere.db(), 3).await;
+    database.forget();
+    drop(lock);
+
+    let begun = Instant::now();
+    elsewhere.change(id, "s", 1).await;
+    assert_eq!(next_revision(&mut stream).await, 2);
+    // A browser comes back until it is served.
+    loop {
+        let mut again = reader.events_after(id, &first).await;
+        let event = again.next_event().await;
+        if event.event.as_deref() == Some("tools_changed") {
+            break;
+        }
+        assert_eq!(event.json()["reason"], "unavailable");
+        assert!(begun.elapsed() < 2 * DEADLINE, "it is not served again");
+    }
+    elsewhere.change(id, "s", 1).await;
+    assert_eq!(next_revision(&mut stream).await, 3);
+    drop(opening);
 }

@@ -1,11 +1,13 @@
 //! Stands between two sides of a TCP connection, and takes one away from the other.
 
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use toolcast::config::Config;
 
 /// A way to `target` that can be shut. It keeps its address.
 #[derive(Debug)]
@@ -14,6 +16,8 @@ pub struct Proxy {
     target: SocketAddr,
     tasks: TaskTracker,
     open: Open,
+    /// Cancelled, those who are through are left with a peer that is silent for ever.
+    silence: Arc<Mutex<CancellationToken>>,
 }
 
 /// What it does with whoever comes.
@@ -40,8 +44,20 @@ impl Proxy {
             target,
             tasks: TaskTracker::new(),
             open: Open::No(socket),
+            silence: Arc::default(),
         };
         proxy.resume();
+        proxy
+    }
+
+    /// One before the PostgreSQL of a server that is about to start, which is to use it.
+    pub fn before_database(config: &mut Config) -> Self {
+        let url = config.database_url.reveal().to_owned();
+        let (_, rest) = url.split_once('@').expect("a user");
+        let (target, _) = rest.split_once('/').expect("a database");
+        let proxy = Self::before(target.parse().unwrap());
+        let url = url.replace(target, &proxy.address.to_string());
+        config.database_url = url.as_str().into();
         proxy
     }
 
@@ -54,6 +70,12 @@ impl Proxy {
     pub async fn cut(&mut self) {
         self.refuse().await;
         self.resume();
+    }
+
+    /// Carries nothing more for those who are through, and says nothing, as if the other side had
+    /// lost its power; who comes anew gets through.
+    pub fn forget(&self) {
+        std::mem::take(&mut *self.silence.lock().unwrap()).cancel();
     }
 
     /// Cuts off everyone, and refuses whoever comes.
@@ -71,8 +93,9 @@ impl Proxy {
         if let Open::No(socket) = std::mem::replace(&mut self.open, Open::Yes(stop.clone())) {
             let listener = socket.listen(1024).unwrap();
             let (target, tasks) = (self.target, self.tasks.clone());
+            let silence = Arc::clone(&self.silence);
             self.tasks.spawn(async move {
-                let accepting = accept(listener, target, &tasks, &stop);
+                let accepting = accept(listener, target, &tasks, &stop, &silence);
                 stop.run_until_cancelled(accepting).await;
             });
         }
@@ -90,14 +113,20 @@ async fn accept(
     target: SocketAddr,
     tasks: &TaskTracker,
     stop: &CancellationToken,
+    silence: &Mutex<CancellationToken>,
 ) {
     while let Ok((mut near, _)) = listener.accept().await {
         let stop = stop.clone();
+        let silence = silence.lock().unwrap().clone();
         tasks.spawn(async move {
             let carrying = async {
-                if let Ok(mut far) = TcpStream::connect(target).await {
-                    // However it ends: both sides see it.
-                    let _ = copy_bidirectional(&mut near, &mut far).await;
+                let Ok(mut far) = TcpStream::connect(target).await else {
+                    return;
+                };
+                let both = copy_bidirectional(&mut near, &mut far);
+                // However it ends: both sides see it.
+                if silence.run_until_cancelled(both).await.is_none() {
+                    std::future::pending::<()>().await;
                 }
             };
             stop.run_until_cancelled(carrying).await;
