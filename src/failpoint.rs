@@ -62,12 +62,17 @@ mod armed {
     impl Gate {
         /// Waits until someone stands here.
         pub async fn reached(&self) {
+            self.reached_by(1).await;
+        }
+
+        /// Waits until so many came here.
+        pub async fn reached_by(&self, count: usize) {
             // The sender lives as long as `self`: this cannot fail.
             let _ = self
                 .place
                 .arrived
                 .subscribe()
-                .wait_for(|arrived| *arrived > 0)
+                .wait_for(|arrived| *arrived >= count)
                 .await;
         }
     }

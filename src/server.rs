@@ -40,8 +40,11 @@ const BACKLOG: u32 = 4096;
 const SEND_BUFFER: u32 = 64 * 1024;
 /// What we hold of one request's head, and of one response not yet written.
 const BUFFER: usize = 16 * 1024;
-/// A peer that acknowledges nothing for so long is gone.
-const SILENT_PEER: Duration = Duration::from_secs(30);
+/// A peer that acknowledges nothing for so long, or lets nothing more be sent to it, is gone. Long
+/// enough for one that is only slow to come round: ended, it would come back and read all it missed.
+const SILENT_PEER: Duration = Duration::from_mins(2);
+/// Between two questions to an HTTP/2 peer whether it is there.
+const PING: Duration = Duration::from_secs(30);
 const KEEPALIVE: Duration = Duration::from_mins(1);
 /// The pause after the process or the machine ran out of files.
 const OUT_OF_FILES: Duration = Duration::from_millis(100);
@@ -170,7 +173,7 @@ impl Protocol {
         builder
             .http2()
             .timer(TokioTimer::new())
-            .keep_alive_interval(SILENT_PEER)
+            .keep_alive_interval(PING)
             .keep_alive_timeout(Duration::from_secs(10))
             .max_concurrent_streams(1000)
             .max_send_buf_size(64 * 1024)

@@ -88,34 +88,33 @@ impl Access {
             return Ok(());
         }
         let _one_at_a_time = self.applying.lock().await;
-        let applied = self.applied.load(Ordering::Acquire);
         // Another read may have brought newer ones since: what counts is the database.
-        let newest = revocations::newest(&mut self.db.feed().await?).await?;
-        let restored = newest < applied;
-        if restored || self.outage().is_some() {
-            if !restored {
-                // First those that say why; a check only sees that something is gone.
-                self.apply(applied, newest).await?;
-            }
+        let (newest, whole) = self.apply_pending().await?;
+        if !whole || self.outage().is_some() {
             self.check_everyone().await?;
             *self.outage.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            self.applied.store(newest, Ordering::Release);
-            return Ok(());
         }
-        self.apply(applied, newest).await
+        if !whole {
+            self.applied.store(newest, Ordering::Release);
+        }
+        Ok(())
     }
 
-    async fn apply(&self, mut applied: i64, newest: i64) -> Result<()> {
+    /// Applies what is there to be applied, by whoever holds `applying`. Gives the newest number,
+    /// and whether the rows up to it were all there: not when they are too old to be kept, or when
+    /// an older database was restored. Then everyone has to be asked about.
+    async fn apply_pending(&self) -> Result<(i64, bool)> {
+        let newest = revocations::newest(&mut self.db.feed().await?).await?;
+        let mut applied = self.applied.load(Ordering::Acquire);
+        if newest < applied {
+            return Ok((newest, false));
+        }
         while applied < newest {
             let mut handle = self.db.feed().await?;
             let rows = revocations::after(&mut handle, applied, REVOCATIONS_A_QUERY).await?;
             drop(handle);
-            let without_hole = rows.first().is_some_and(|first| first.seq == applied + 1);
-            if !without_hole {
-                // Too old to be kept: ask about everyone instead.
-                self.check_everyone().await?;
-                self.applied.store(newest, Ordering::Release);
-                return Ok(());
+            if rows.first().is_none_or(|first| first.seq != applied + 1) {
+                return Ok((newest, false));
             }
             for row in rows {
                 self.hub.end(&row.subject, row.reason);
@@ -123,28 +122,59 @@ impl Access {
             }
             self.applied.store(applied, Ordering::Release);
         }
-        Ok(())
+        Ok((newest, true))
     }
 
+    /// Asks about everyone, by whoever holds `applying`.
     async fn check_everyone(&self) -> Result<()> {
-        self.check_lines(&self.hub.lines()).await
+        let lines = self.hub.lines();
+        let verdicts = self.verdicts(&lines).await?;
+        if any_ended(&verdicts) {
+            self.apply_pending().await?;
+        }
+        heed(&lines, &verdicts);
+        Ok(())
     }
 
     /// Asks about these streams, and ends those that may not go on.
     pub(super) async fn check_lines(&self, lines: &[Arc<Line>]) -> Result<()> {
-        let distinct: HashSet<&Holder> = lines.iter().map(|line| &line.holder).collect();
-        let holders: Vec<Holder> = distinct.into_iter().cloned().collect();
-        let mut verdicts: HashMap<&Holder, Verdict> = HashMap::with_capacity(holders.len());
-        for some in holders.chunks(HOLDERS_A_QUERY) {
-            verdicts.extend(some.iter().zip(self.check(some).await?));
+        let verdicts = self.verdicts(lines).await?;
+        if any_ended(&verdicts) {
+            // A check only sees that something is gone; a revocation says why.
+            let _one_at_a_time = self.applying.lock().await;
+            self.apply_pending().await?;
         }
-        for line in lines {
-            match verdicts.get(&line.holder) {
-                Some(Verdict::Allowed { until }) => line.allow_until(*until),
-                Some(Verdict::Ended(reason)) => line.end(*reason),
-                None => {}
-            }
-        }
+        heed(lines, &verdicts);
         Ok(())
     }
+
+    /// One verdict for each distinct holder.
+    async fn verdicts(&self, lines: &[Arc<Line>]) -> Result<HashMap<Holder, Verdict>> {
+        let distinct: HashSet<&Holder> = lines.iter().map(|line| &line.holder).collect();
+        let holders: Vec<Holder> = distinct.into_iter().cloned().collect();
+        let mut verdicts = Vec::with_capacity(holders.len());
+        for some in holders.chunks(HOLDERS_A_QUERY) {
+            verdicts.extend(self.check(some).await?);
+        }
+        Ok(holders.into_iter().zip(verdicts).collect())
+    }
 }
+
+fn any_ended(verdicts: &HashMap<Holder, Verdict>) -> bool {
+    verdicts
+        .values()
+        .any(|verdict| matches!(verdict, Verdict::Ended(_)))
+}
+
+fn heed(lines: &[Arc<Line>], verdicts: &HashMap<Holder, Verdict>) {
+    for line in lines {
+        match verdicts.get(&line.holder) {
+            Some(Verdict::Allowed { until }) => line.allow_until(*until),
+            Some(Verdict::Ended(reason)) => line.end(*reason),
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

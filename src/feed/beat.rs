@@ -45,8 +45,13 @@ impl Wheel {
         slot.push(Arc::downgrade(line));
     }
 
+    #[cfg(test)]
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The open streams of a slot; those that ended are forgotten.
-    fn slot(&self, slot: usize) -> Vec<Arc<Line>> {
+    pub(super) fn slot(&self, slot: usize) -> Vec<Arc<Line>> {
         let mut slot = self.slots[slot]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);

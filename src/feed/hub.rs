@@ -14,7 +14,7 @@ use super::caps::{Caps, Counts, Over};
 use super::line::Line;
 use super::topic::{Reading, Topic};
 use crate::model::ids::{UserId, WorkspaceId};
-use crate::model::{Ended, Holder, Subject};
+use crate::model::{Ended, Holder, Subject, Timestamp};
 
 /// All topics and streams of a replica.
 #[derive(Debug, Default)]
@@ -156,6 +156,16 @@ impl Hub {
         drop(index);
         for line in theirs.iter().filter(|line| subject.covers(&line.holder)) {
             line.end(reason);
+        }
+    }
+
+    /// Wakes every stream whose credential has run out: it finds that out for itself.
+    pub(super) fn wake_expired(&self, now: Timestamp) {
+        let index = self.index();
+        for line in index.by_user.values().flatten() {
+            if line.until() <= now.millis() {
+                line.wake();
+            }
         }
     }
 

@@ -73,6 +73,11 @@ impl Line {
         (until != i64::MAX && now().millis() >= until).then_some(Ended::Expired)
     }
 
+    /// Until when the credential is good, in Unix milliseconds.
+    pub(super) fn until(&self) -> i64 {
+        self.until.load(Ordering::Acquire)
+    }
+
     /// Notes until when the credential is good.
     pub(super) fn allow_until(&self, until: Timestamp) {
         self.until.store(until.millis(), Ordering::Release);

@@ -15,6 +15,7 @@ mod beat;
 #[cfg(feature = "failpoints")]
 pub mod bench;
 mod caps;
+mod expiry;
 mod fold;
 mod frame;
 mod history;
@@ -139,6 +140,10 @@ impl Feed {
             (
                 "heartbeats",
                 Box::pin(beat::run(Arc::clone(shared), heartbeat, stop.clone())),
+            ),
+            (
+                "expiry",
+                Box::pin(expiry::run(Arc::clone(shared), stop.clone())),
             ),
             (
                 "pruner",

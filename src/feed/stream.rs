@@ -124,13 +124,16 @@ impl Body for Stream {
             State::Open(open) => {
                 // Before anything is looked at, so that whatever happens afterwards wakes us.
                 open.registration.line.waker.register(cx.waker());
-                let shared = &open.shared;
-                match open.registration.line.ended(|| shared.clock.now()) {
+                let next = open.poll_next(cx);
+                // After the frame was taken: a right that went before the frame was read ended the
+                // stream before the frame was there.
+                let clock = &open.shared.clock;
+                match open.registration.line.ended(|| clock.now()) {
                     Some(reason) => {
                         self.0 = State::Over;
                         frame::closing(reason)
                     }
-                    None => std::task::ready!(open.poll_next(cx)),
+                    None => std::task::ready!(next),
                 }
             }
         };

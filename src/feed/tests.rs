@@ -152,10 +152,10 @@ struct Read {
     snapshot: Snapshot,
 }
 
-struct World {
-    shared: Arc<Shared>,
-    elsewhere: Feed,
-    workspace: WorkspaceId,
+pub(super) struct World {
+    pub(super) shared: Arc<Shared>,
+    pub(super) elsewhere: Feed,
+    pub(super) workspace: WorkspaceId,
     registered: Vec<(Registration, Option<String>)>,
     judged: Vec<(Registration, Bytes, Page)>,
     reads: Vec<Read>,
@@ -166,6 +166,10 @@ struct World {
 
 impl World {
     async fn new() -> Self {
+        Self::with(Arc::new(Everyone)).await
+    }
+
+    pub(super) async fn with(rights: Arc<dyn Rights>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}/toolcast.db", folder.path().display());
         let db = Db::connect(&store::Options {
@@ -194,7 +198,7 @@ impl World {
             Feed::new(db.clone(), clock, TaskTracker::new(), base.clone(), options)
         };
         let (here, elsewhere) = (feed(), feed());
-        here.shared.access.ask(Arc::new(Everyone));
+        here.shared.access.ask(rights);
         let workspace = workspace(&db).await;
         Self {
             shared: here.shared,
@@ -238,7 +242,7 @@ impl World {
     }
 
     /// As another process: nothing here is woken.
-    async fn commit(&mut self, count: usize) {
+    pub(super) async fn commit(&self, count: usize) {
         let mut write = self
             .elsewhere
             .begin(&self.workspace)

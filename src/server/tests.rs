@@ -220,3 +220,18 @@ async fn an_idle_connection_costs_little() {
     let size = size_of_val(&future);
     assert!(size <= 2048, "a connection's future takes {size} bytes");
 }
+
+#[tokio::test]
+async fn a_slow_or_silent_peer_is_bounded() {
+    let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap()).await;
+    let (socket, _) = listener.accept().await.unwrap();
+    tune(&socket).unwrap();
+    let socket = SockRef::from(&socket);
+    // The kernel takes twice what it was asked for, and accounts for its own structures with it.
+    let most = usize::try_from(2 * SEND_BUFFER).unwrap();
+    assert!(socket.send_buffer_size().unwrap() <= most);
+    assert!(socket.keepalive().unwrap() && socket.tcp_nodelay().unwrap());
+    #[cfg(target_os = "linux")]
+    assert_eq!(socket.tcp_user_timeout().unwrap(), Some(SILENT_PEER));
+}

@@ -17,15 +17,6 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 const UNFINISHED: &str = "POST /api/auth/sign-in HTTP/1.1\r\nHost: x\r\n\
                           Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
 
-fn address(program: &Program) -> SocketAddr {
-    program
-        .url()
-        .strip_prefix("http://")
-        .unwrap()
-        .parse()
-        .unwrap()
-}
-
 async fn send(to: SocketAddr, request: &str) -> TcpStream {
     let mut socket = TcpStream::connect(to).await.unwrap();
     socket.write_all(request.as_bytes()).await.unwrap();
@@ -85,7 +76,7 @@ async fn a_signal_ends_it_within_two_seconds_whatever_is_open() {
     for signal in ["TERM", "INT"] {
         let folder = tempdir().unwrap();
         let program = Program::serve(&folder, &[]).await;
-        let to = address(&program);
+        let to = program.address();
         let mut open = [
             send(to, "").await,
             send(to, "GET / HT").await,
@@ -158,7 +149,7 @@ async fn the_first_start_gives_a_link_that_signs_in() {
 async fn with_nothing_under_way_it_ends_much_sooner() {
     let folder = tempdir().unwrap();
     let program = Program::serve(&folder, &[]).await;
-    let _silent = send(address(&program), "").await;
+    let _silent = send(program.address(), "").await;
     seen(&program).await;
     let begun = Instant::now();
     program.signal("TERM").await;
@@ -170,7 +161,7 @@ async fn with_nothing_under_way_it_ends_much_sooner() {
 async fn a_second_signal_ends_it_at_once() {
     let folder = tempdir().unwrap();
     let program = Program::serve(&folder, &[]).await;
-    let to = address(&program);
+    let to = program.address();
     let _open = send(to, UNFINISHED).await;
     seen(&program).await;
     program.signal("TERM").await;

@@ -79,6 +79,13 @@ impl Client {
         id.expect("a workspace").to_owned()
     }
 
+    /// The id of whoever is signed in.
+    pub async fn user(&self) -> String {
+        let data = self.get("/api/auth/session").await.data(200);
+        let id = data["user"]["id"].as_str();
+        id.expect("a user").to_owned()
+    }
+
     /// A request of any method; `path` begins with a slash.
     pub fn call(&self, method: Method, path: &str) -> Call {
         Call(self.http.request(method, format!("{}{path}", self.base)))

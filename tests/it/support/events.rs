@@ -29,7 +29,7 @@ impl Frame {
         serde_json::from_str(self.data.as_deref().expect("data")).unwrap()
     }
 
-    fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let mut frame = Self::default();
         for line in text.lines() {
             let (field, value) = line.split_once(':').unwrap_or((line, ""));
@@ -127,9 +127,10 @@ impl EventStream {
             .unwrap_or_else(|_| panic!("no end before the deadline, after {:?}", self.text()))
     }
 
-    /// Everything that came so far, for a message.
+    /// What came last, for a message.
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.raw).into_owned()
+        let from = self.raw.len().saturating_sub(4_000);
+        String::from_utf8_lossy(&self.raw[from..]).into_owned()
     }
 
     /// Safe to be dropped at its await: what was read is kept.

@@ -7,8 +7,10 @@ mod clock;
 mod database;
 mod events;
 mod program;
+mod proxy;
 mod server;
 mod stage;
+mod wire;
 mod workspace;
 
 use std::time::Duration;
@@ -17,14 +19,31 @@ pub use browser::Browser;
 pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
-pub use events::EventStream;
+pub use events::{EventStream, Frame};
 pub use program::{Program, toolcast};
+pub use proxy::Proxy;
 pub use server::{ADMIN, TestServer};
-pub use stage::{Elsewhere, Stage, tool};
+pub use stage::{Elsewhere, Stage, large_diff, tool};
+pub use wire::Wire;
 pub use workspace::{Workspace, few_at_once, id_of};
 
 /// How long anything may take before a test gives up on it. Never the time a test waits.
 pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Waits until something holds, for what nothing tells of.
+#[track_caller]
+pub fn until(mut holds: impl FnMut() -> bool) -> impl Future<Output = ()> {
+    let caller = std::panic::Location::caller();
+    let looking = async move {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    async move {
+        let in_time = tokio::time::timeout(DEADLINE, looking).await;
+        assert!(in_time.is_ok(), "{caller}: it does not hold in time");
+    }
+}
 
 /// What `both!` can hand to a test, fresh on each database.
 pub trait Fresh: Sized {

@@ -1,5 +1,7 @@
 //! The real binary as a process of its own.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
 use tempfile::TempDir;
@@ -7,7 +9,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReade
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::DEADLINE;
+use super::{ADMIN, Client, DEADLINE};
 
 /// The binary with nothing from this environment; killed when it is dropped.
 pub fn toolcast() -> Command {
@@ -48,6 +50,25 @@ impl Program {
         }
     }
 
+    /// Serves in `folder` with the usual admin, for a test that puts a load on it.
+    pub async fn serve_many(folder: &TempDir, settings: &[(&str, &str)]) -> Self {
+        let mut all = vec![
+            ("TOOLCAST_ADMIN_EMAIL", ADMIN.0),
+            ("TOOLCAST_ADMIN_PASSWORD", ADMIN.1),
+            // A line for each of many requests would fill the pipe, and nobody reads it.
+            ("TOOLCAST_LOG", "warn"),
+        ];
+        all.extend_from_slice(settings);
+        Self::serve(folder, &all).await
+    }
+
+    /// The admin of [`Program::serve_many`], signed in.
+    pub async fn admin(&self) -> Client {
+        let client = Client::new(&self.url);
+        client.sign_in(ADMIN.0, ADMIN.1).await.data(200);
+        client
+    }
+
     /// Starts any command line.
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
@@ -64,6 +85,32 @@ impl Program {
     /// Where it serves.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        let address = self.url.strip_prefix("http://").expect("an http URL");
+        address.parse().unwrap()
+    }
+
+    /// How much memory it has that is in use, in bytes.
+    pub fn resident(&self) -> i64 {
+        let status = std::fs::read_to_string(self.proc("status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next());
+        kib.unwrap().parse::<i64>().unwrap() * 1024
+    }
+
+    /// How many sockets it has open.
+    pub fn sockets(&self) -> usize {
+        let files = std::fs::read_dir(self.proc("fd")).unwrap();
+        let targets = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        let is_socket = |target: &PathBuf| target.to_string_lossy().starts_with("socket:");
+        targets.filter(is_socket).count()
+    }
+
+    fn proc(&self, what: &str) -> String {
+        format!("/proc/{}/{what}", self.child.id().expect("it runs"))
     }
 
     /// The next line of its standard output.

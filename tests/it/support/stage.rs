@@ -1,12 +1,14 @@
 //! A workspace with one tool in it, and ways to change it.
 
+use std::path::Path;
+
 use serde_json::json;
 use tokio_util::task::TaskTracker;
 use toolcast::feed::{Caps, Feed, Options};
-use toolcast::model::ids::{ServerId, WorkspaceId};
-use toolcast::model::{Source, SystemClock, Tool, ToolDiff};
+use toolcast::model::ids::{ServerId, UserId, WorkspaceId};
+use toolcast::model::{Ended, Source, Subject, SystemClock, Tool, ToolDiff};
 use toolcast::store::retention::Retention;
-use toolcast::store::{Db, meta};
+use toolcast::store::{self, Db, members, meta};
 
 use super::{Client, Reply, TestDatabase, TestServer};
 
@@ -125,7 +127,20 @@ pub struct Elsewhere {
 impl Elsewhere {
     /// On a server's database.
     pub async fn on(database: &TestDatabase) -> Self {
-        let db = database.connect().await;
+        Self::with(database.connect().await).await
+    }
+
+    /// On the database of a program that serves in `folder`.
+    pub async fn beside(folder: &Path) -> Self {
+        let url = format!("sqlite://{}/toolcast.db", folder.display());
+        let options = store::Options {
+            url,
+            connections: 1,
+        };
+        Self::with(Db::connect(&options).await.unwrap()).await
+    }
+
+    async fn with(db: Db) -> Self {
         let options = Options {
             heartbeat: std::time::Duration::from_secs(30),
             caps: Caps {
@@ -192,6 +207,23 @@ impl Elsewhere {
         write.commit().await.unwrap();
     }
 
+    /// Takes a user's grant away.
+    pub async fn remove_member(&self, workspace: &str, user: &str) {
+        let (workspace, user) = (WorkspaceId::from(workspace), UserId::from(user));
+        let mut write = self
+            .feed
+            .begin(&workspace)
+            .await
+            .unwrap()
+            .expect("a workspace");
+        members::delete(&mut write, &workspace, &user)
+            .await
+            .unwrap();
+        let subject = Subject::Membership { user, workspace };
+        write.revoke(subject, Ended::AccessRemoved);
+        write.commit().await.unwrap();
+    }
+
     /// The connections, to do worse.
     pub fn db(&self) -> &Db {
         &self.db
@@ -205,4 +237,13 @@ pub fn tool(name: &str) -> Tool {
         description: format!("What {name} does"),
         input_schema: json!({"type": "object", "properties": {}}),
     }
+}
+
+/// What makes a frame of about 15 KiB: so few of them fill every buffer on the way.
+pub fn large_diff(n: usize) -> ToolDiff {
+    let filler = "x".repeat(140);
+    let tools: Vec<Tool> = (0..100)
+        .map(|at| tool(&format!("{n}_{at}_{filler}")))
+        .collect();
+    ToolDiff::between(&[], &tools).unwrap()
 }
