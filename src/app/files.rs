@@ -146,6 +146,8 @@ mod tests {
         let held = files.lock().unwrap();
         let text = files.lock().unwrap_err().to_string();
         assert!(text.contains("another `toolcast serve` runs on"), "{text}");
+        // As a process that is being forked off has it.
+        let _elsewhere = held.0.try_clone().unwrap();
         drop(held);
         files.lock().unwrap();
     }
