@@ -4,7 +4,6 @@ mod crew;
 mod files;
 mod limits;
 
-use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,7 +17,7 @@ use tokio_util::sync::DropGuard;
 use url::Url;
 
 use self::crew::Crew;
-use self::files::Files;
+use self::files::{Files, Lock};
 use self::limits::Limits;
 use crate::api::health::Dependency;
 use crate::api::{AppState, health, layers};
@@ -59,7 +58,7 @@ pub struct App {
     /// Dropped at any point, the app cuts everything off.
     _ends: [DropGuard; 2],
     /// Keeps a second `serve` off the same file.
-    _lock: Option<File>,
+    _lock: Option<Lock>,
 }
 
 impl App {

@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
-use self::event_stream::{Handover, Watched};
+use self::event_stream::Handover;
 
 /// Clients that wait while they are not yet accepted: many come back at once after a restart.
 const BACKLOG: u32 = 4096;
@@ -233,14 +233,14 @@ impl Client {
         tasks: TaskTracker,
     ) {
         let handover = Arc::<Handover>::default();
-        let socket = Watched::new(socket, Arc::clone(&handover));
-        let mut connection = builder.serve_connection(socket, self.service(Some(&handover)));
+        let mut connection =
+            builder.serve_connection(TokioIo::new(socket), self.service(Some(&handover)));
         let finish = http1::Connection::graceful_shutdown;
         let taken = tokio::select! {
             () = drive(Pin::new(&mut connection), finish, &self.asked, &self.stop) => return,
             taken = handover.taken() => taken,
         };
-        let socket = connection.into_parts().io.into_socket();
+        let socket = connection.into_parts().io.into_inner();
         // A task of its own: this one has the size of hyper's connection.
         tasks.spawn(async move {
             let _place = self.place;

@@ -19,6 +19,19 @@ pub(super) struct Files {
     lock: PathBuf,
 }
 
+/// Held as long as this value lives.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing alone would not do: a process that was just forked off has the file open, too.
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "the lock on the database was not given back: {error}");
+        }
+    }
+}
+
 impl Files {
     pub(super) fn of(database_url: &str) -> Result<Self> {
         let options = SqliteConnectOptions::from_str(database_url)
@@ -39,7 +52,7 @@ impl Files {
     }
 
     /// Held until the file is dropped; the system lets go of it when the process dies.
-    pub(super) fn lock(&self) -> Result<File> {
+    pub(super) fn lock(&self) -> Result<Lock> {
         let path = self.lock.display();
         let file = OpenOptions::new()
             .create(true)
@@ -48,7 +61,7 @@ impl Files {
             .open(&self.lock)
             .with_context(|| format!("DATABASE_URL: cannot open {path}"))?;
         match file.try_lock() {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok(Lock(file)),
             Err(TryLockError::WouldBlock) => bail!(
                 "another `toolcast serve` runs on {}. Stop it first, or give this one a file of \
                  its own with DATABASE_URL",
@@ -133,6 +146,8 @@ mod tests {
         let held = files.lock().unwrap();
         let text = files.lock().unwrap_err().to_string();
         assert!(text.contains("another `toolcast serve` runs on"), "{text}");
+        // As a process that is being forked off has it.
+        let _elsewhere = held.0.try_clone().unwrap();
         drop(held);
         files.lock().unwrap();
     }

@@ -1,15 +1,14 @@
 //! Event streams, written without hyper.
 //!
 //! hyper keeps two buffers of 8 KiB for as long as a response lasts, and an event stream lasts for
-//! days. So a connection whose response is one is taken out of hyper's hands once everything
-//! before it is flushed: from there on it is a socket, a body and a few words of state. Its end is
-//! the connection's end.
+//! days. So a connection whose response is one is taken out of hyper's hands: from there on it is a
+//! socket, a body and a few words of state. Nothing is left behind, because hyper flushes one
+//! response before it reads the next request. The stream's end is the connection's end.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, HttpBody};
@@ -17,8 +16,6 @@ use axum::response::Response;
 use bytes::{Buf, Bytes};
 use http::header::{CONTENT_TYPE, DATE, TRANSFER_ENCODING};
 use http::{Method, StatusCode, Version};
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -40,8 +37,6 @@ pub(super) struct Taken {
 pub(super) struct Handover {
     taken: Mutex<Option<Taken>>,
     given: Notify,
-    /// Whether hyper has bytes that the socket does not take yet.
-    blocked: AtomicBool,
 }
 
 impl Handover {
@@ -63,11 +58,6 @@ impl Handover {
         if !is_stream {
             return response;
         }
-        // hyper flushes an earlier response of this connection before it asks again.
-        tokio::task::yield_now().await;
-        if self.blocked.load(Ordering::Acquire) {
-            return response;
-        }
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Taken { response, version });
         self.given.notify_one();
@@ -87,75 +77,6 @@ impl Handover {
                 return taken;
             }
         }
-    }
-}
-
-/// A socket that tells whether hyper's last write found it full.
-#[derive(Debug)]
-pub(super) struct Watched {
-    io: TokioIo<TcpStream>,
-    handover: Arc<Handover>,
-}
-
-impl Watched {
-    pub(super) fn new(socket: TcpStream, handover: Arc<Handover>) -> Self {
-        Self {
-            io: TokioIo::new(socket),
-            handover,
-        }
-    }
-
-    pub(super) fn into_socket(self) -> TcpStream {
-        self.io.into_inner()
-    }
-
-    fn note<T>(&self, written: Poll<T>) -> Poll<T> {
-        self.handover
-            .blocked
-            .store(written.is_pending(), Ordering::Release);
-        written
-    }
-}
-
-impl Read for Watched {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buffer)
-    }
-}
-
-impl Write for Watched {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write(cx, bytes);
-        self.note(written)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
-        self.note(written)
     }
 }
 

@@ -219,10 +219,11 @@ async fn what_was_not_written_yet_comes_first() {
         };
         timeout(DEADLINE, reading).await.expect("in time");
         let (_, body) = split(&seen);
-        let plain: &[u8] = if first == "/plain" {
+        let large = vec![b'x'; LARGE];
+        let plain = if first == "/plain" {
             b"plain"
         } else {
-            &[b'x'; LARGE]
+            large.as_slice()
         };
         let rest = body.strip_prefix(plain).expect("the first response, whole");
         assert_eq!(unchunk(split(rest).1), frames().concat());
