@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::RETRY_AFTER;
 use http::{HeaderValue, StatusCode};
 
-use super::reply::envelope;
+use super::envelope::envelope;
 use crate::auth::Error;
 use crate::model::{Refusal, RefusalKind};
 
