@@ -1,6 +1,6 @@
 //! What people type: e-mails, names, passwords.
 
-use crate::model::Refusal;
+use crate::model::{Refusal, name};
 
 /// Longest e-mail in bytes (RFC 5321).
 const MAX_EMAIL: usize = 254;
@@ -19,7 +19,8 @@ pub(super) fn email(text: &str) -> Result<String, Refusal> {
 /// An e-mail as it is stored and compared; `None` for what cannot be one.
 pub(super) fn normalized_email(text: &str) -> Option<String> {
     let text = text.trim();
-    if text.len() > MAX_EMAIL || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+    let unfit = |c: char| c.is_whitespace() || c.is_control();
+    if text.len() > MAX_EMAIL || text.contains(unfit) || name::readable("", text).is_err() {
         return None;
     }
     let (local, domain) = text.split_once('@')?;
@@ -30,14 +31,15 @@ pub(super) fn normalized_email(text: &str) -> Option<String> {
     Some(text.to_lowercase()).filter(|email| email.len() <= MAX_EMAIL)
 }
 
-/// A name: 1 to 200 characters after trimming. NUL is no text for PostgreSQL.
+/// A name: 1 to 200 characters after trimming, something to see among them.
 pub(super) fn name(text: &str) -> Result<&str, Refusal> {
     let text = text.trim();
-    if (1..=MAX_NAME).contains(&text.chars().count()) && !text.contains('\0') {
-        Ok(text)
-    } else {
-        Err(Refusal::invalid("Invalid request format"))
+    if name::is_blank(text) || text.chars().count() > MAX_NAME {
+        let text = format!("Name must be 1 to {MAX_NAME} characters, and not blank");
+        return Err(Refusal::invalid(text));
     }
+    name::readable("Name", text)?;
+    Ok(text)
 }
 
 /// A password someone wants to have from now on.
@@ -66,7 +68,17 @@ mod tests {
             normalized_email("  Ada@Example.COM\n").as_deref(),
             Some("ada@example.com")
         );
-        for text in ["", "@", "a@", "@b", "a@b@c", "a b@c", "a@b\0", "ab"] {
+        for text in [
+            "",
+            "@",
+            "a@",
+            "@b",
+            "a@b@c",
+            "a b@c",
+            "a@b\0",
+            "ab",
+            "\u{202e}a@b",
+        ] {
             assert_eq!(normalized_email(text), None, "{text:?}");
         }
         assert_eq!(normalized_email(&format!("{}@b", "a".repeat(253))), None);
@@ -81,6 +93,8 @@ mod tests {
             "  ".to_owned(),
             "ä".repeat(201),
             "a\0b".to_owned(),
+            "\u{200b}".to_owned(),
+            "a\u{202e}b".to_owned(),
         ] {
             assert!(name(&text).is_err(), "{text:?}");
         }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::text::{storable, trim};
-use crate::model::{Refusal, ServerTool};
+use crate::model::{Refusal, ServerTool, name};
 use crate::store::tools::Totals;
 
 /// Workflows a workspace may have.
@@ -164,17 +164,17 @@ pub(super) fn description(what: &str, text: Option<&str>) -> Result<Option<Strin
 
 /// A workflow's name: trimmed, bounded; the contract's text when it is missing or blank.
 pub(super) fn workflow_name(text: Option<&str>) -> Result<String, Refusal> {
-    name("Workflow name", text, NAME_CHARS)
+    checked_name("Workflow name", text, NAME_CHARS)
 }
 
 /// A server's name, likewise.
 pub(super) fn server_name(text: Option<&str>) -> Result<String, Refusal> {
-    name("Server name", text, SERVER_NAME_CHARS)
+    checked_name("Server name", text, SERVER_NAME_CHARS)
 }
 
-fn name(what: &str, text: Option<&str>, chars: usize) -> Result<String, Refusal> {
+fn checked_name(what: &str, text: Option<&str>, chars: usize) -> Result<String, Refusal> {
     let text = trim(text.unwrap_or_default());
-    if text.is_empty() {
+    if name::is_blank(text) {
         return Err(Refusal::invalid("Missing required field: name"));
     }
     if text.chars().count() > chars {
@@ -183,6 +183,7 @@ fn name(what: &str, text: Option<&str>, chars: usize) -> Result<String, Refusal>
         )));
     }
     storable(what, text)?;
+    name::readable(what, text)?;
     Ok(text.to_owned())
 }
 

@@ -5,6 +5,7 @@ mod change;
 mod clock;
 mod holder;
 pub mod ids;
+pub mod name;
 mod permission;
 mod refusal;
 mod sealed;

@@ -57,9 +57,12 @@ both! {
             (json!({"email": 1}), "Invalid request format"),
             (json!({"email": "a@b", "name": 1}), "Invalid request format"),
             (json!({"email": "a@b", "password": false}), "Invalid request format"),
-            (json!({"email": "a@b", "name": " "}), "Invalid request format"),
-            (json!({"email": "a@b", "name": long}), "Invalid request format"),
-            (json!({"email": "a@b", "name": "a\0b"}), "Invalid request format"),
+            (json!({"email": "a@b", "name": " "}), "Name must be 1 to 200 characters, and not blank"),
+            (json!({"email": "a@b", "name": "\u{200b}\u{2060}"}), "Name must be 1 to 200 characters, and not blank"),
+            (json!({"email": "a@b", "name": "a\u{202e}b"}), "Name must not contain control characters or change the direction of text"),
+            (json!({"email": "a@b", "name": "a\u{1b}[2Jb"}), "Name must not contain control characters or change the direction of text"),
+            (json!({"email": "a@b", "name": long}), "Name must be 1 to 200 characters, and not blank"),
+            (json!({"email": "a@b", "name": "a\0b"}), "Name must not contain control characters or change the direction of text"),
             (json!({"email": ""}), "Invalid email address"),
             (json!({"email": "a@b@c"}), "Invalid email address"),
             (json!({"email": "a\0@b"}), "Invalid email address"),
@@ -258,5 +261,8 @@ async fn the_command_works_beside_a_running_service() {
         .await
         .data(200);
     let (done, _, errors) = run(&folder, &["set-password", "nobody@example.com"], "").await;
-    assert!(!done && errors.contains("User not found"), "{errors}");
+    assert!(
+        !done && errors.contains("nobody has the e-mail nobody@example.com"),
+        "{errors}"
+    );
 }

@@ -112,6 +112,8 @@ both! {
             (json!({"name": null}), MISSING),
             (json!({"name": "  "}), MISSING),
             (json!({"name": {}}), SHAPE),
+            (json!({"name": "\u{200b}"}), "Missing required field: name"),
+            (json!({"name": "a\u{202e}b"}), "Server name must not contain control characters or change the direction of text"),
             (json!({"name": "a\0"}), "Server name must not contain the character U+0000"),
             (json!({"name": "x".repeat(1_001)}), "Server name must be 1 to 1000 characters"),
             (json!({"name": "x", "description": 5}), SHAPE),

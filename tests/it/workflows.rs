@@ -112,6 +112,8 @@ both! {
             (json!({"name": " \u{feff}"}), "Missing required field: name"),
             (json!({"name": 5}), shape),
             (json!({"name": "x".repeat(201)}), "Workflow name must be 1 to 200 characters"),
+            (json!({"name": "\u{2060}"}), "Missing required field: name"),
+            (json!({"name": "a\u{7}b"}), "Workflow name must not contain control characters or change the direction of text"),
             (json!({"name": "a\0b"}), "Workflow name must not contain the character U+0000"),
             (json!({"name": "x", "description": "\0x"}), "Description must not contain the character U+0000"),
             (json!({"name": "x", "description": "x".repeat(65_537)}), "Description exceeds maximum size of 65536 bytes"),

@@ -53,10 +53,12 @@ both! {
             (json!({}), "Missing required field: name"),
             (json!({"name": null}), "Missing required field: name"),
             (json!({"name": ""}), "Missing required field: name"),
-            (json!({"name": " "}), "Invalid request format"),
+            (json!({"name": " "}), "Name must be 1 to 200 characters, and not blank"),
+            (json!({"name": "\u{200b}\u{feff}"}), "Name must be 1 to 200 characters, and not blank"),
+            (json!({"name": "a\u{2066}b"}), "Name must not contain control characters or change the direction of text"),
             (json!({"name": 7}), "Invalid request format"),
-            (json!({"name": "ä".repeat(201)}), "Invalid request format"),
-            (json!({"name": "a\0b"}), "Invalid request format"),
+            (json!({"name": "ä".repeat(201)}), "Name must be 1 to 200 characters, and not blank"),
+            (json!({"name": "a\0b"}), "Name must not contain control characters or change the direction of text"),
         ] {
             admin.post("/api/workspaces").json(&name).await.refused(400, text);
             admin.patch(&path).json(&name).await.refused(400, text);
