@@ -6,6 +6,7 @@
 //! connections a limit, and a stop does not hang on an open stream.
 
 mod event_stream;
+mod unsent;
 
 use std::convert::Infallible;
 use std::io;
@@ -16,7 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::Request;
 use hyper::body::Incoming;
@@ -65,7 +65,8 @@ pub struct Options {
 /// The two stages of a stop.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
-    /// No new connections; those that are open end with the response they are at.
+    /// No new connections; those that are open end with the response they are at. A request that
+    /// is not here in full is not waited for.
     pub soft: CancellationToken,
     /// Whatever is still open is cut off.
     pub hard: CancellationToken,
@@ -284,11 +285,12 @@ impl Client {
         Future: Send,
     > + use<> {
         let (router, peer, asked) = (self.router.clone(), self.peer, Arc::clone(&self.asked));
+        let stopping = self.stop.soft.clone();
         let handover = handover.cloned();
         service_fn(move |request: Request<Incoming>| {
             asked.store(true, Ordering::Relaxed);
             let (method, version) = (request.method().clone(), request.version());
-            let mut request = request.map(Body::new);
+            let mut request = request.map(|body| unsent::until(&stopping, body));
             request.extensions_mut().insert(ConnectInfo(peer));
             let answering = router.clone().call(request);
             let handover = handover.clone();

@@ -1,6 +1,8 @@
 //! A request's body: at most 10 MiB, in time, and then JSON.
 
 use std::collections::HashMap;
+use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use axum::extract::{FromRequest, Request};
@@ -102,10 +104,23 @@ impl Body {
                 discard(body).await;
                 Err(ApiError::BodyTooLarge)
             }
+            Err(error) if is_interrupted(&*error) => Err(ApiError::Unavailable),
             // The client went away, or broke the transfer's framing.
             Err(_) => Err(ApiError::malformed()),
         }
     }
+}
+
+/// Whether the server broke the body off because it stops.
+fn is_interrupted(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return error.kind() == io::ErrorKind::Interrupted;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// Reads on for a while: most clients look at a reply only after they have sent everything, and a

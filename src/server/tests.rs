@@ -1,3 +1,4 @@
+use axum::body::Body;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
@@ -144,20 +145,74 @@ async fn a_stop_closes_the_listener_and_whoever_asks_for_nothing() {
 #[tokio::test]
 async fn a_stop_cuts_off_what_does_not_end() {
     let server = Running::start(|_| {});
-    let mut body = server
-        .send("POST /read HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nonly this")
-        .await;
     let mut response = server
         .send("GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
         .await;
     read_until(&mut response, "hello").await;
     server.stop.soft.cancel();
-    // The soft stage lets them be.
+    // The soft stage lets it be.
     let more = timeout(Duration::from_millis(100), response.read_u8()).await;
     assert!(more.is_err() && !server.tasks.is_empty());
     server.stop.hard.cancel();
-    closed(&mut body).await;
     closed(&mut response).await;
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn a_request_that_never_comes_in_full_does_not_hold_the_stop() {
+    const HEAD: &str = "POST /read HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n";
+    for h2c in [false, true] {
+        let server = Running::start(|options| options.h2c = h2c);
+        let mut open = Vec::new();
+        for rest in [
+            "Content-Length: 1000\r\n\r\n",
+            "Transfer-Encoding: chunked\r\n\r\n",
+        ] {
+            let mut socket = server.send(&format!("{HEAD}{rest}")).await;
+            // Asked for when the handler reads.
+            read_until(&mut socket, "100 Continue").await;
+            socket.write_all(b"5\r\nhello").await.unwrap();
+            open.push(socket);
+        }
+        // A second request on a connection that had one, cut in its head.
+        let mut second = server.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        read_until(&mut second, "127.0.0.1").await;
+        second.write_all(b"GET / HTTP/1.1\r\nHo").await.unwrap();
+        open.push(second);
+        server.stop.soft.cancel();
+        server.ended().await;
+        for socket in &mut open {
+            closed(socket).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_trickles_on_does_not_hold_the_stop() {
+    let server = Running::start(|_| {});
+    let request = "POST /read HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n";
+    let mut socket = server.send(request).await;
+    server.stop.soft.cancel();
+    let trickling = async {
+        while socket.write_all(b"x").await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::join!(server.ended(), timeout(DEADLINE, trickling))
+        .1
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_body_that_is_a_packet_behind_its_head_still_counts() {
+    let server = Running::start(|_| {});
+    let mut socket = server
+        .send("POST /read HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+        .await;
+    read_until(&mut socket, "100 Continue").await;
+    server.stop.soft.cancel();
+    socket.write_all(b"ok").await.unwrap();
+    read_until(&mut socket, "200 OK").await;
     server.ended().await;
 }
 

@@ -8,8 +8,10 @@ use tempfile::tempdir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
+use tokio::time::timeout;
+use toolcast::store::{Db, Options};
 
-use crate::support::{ADMIN, Backend, Client, Program, TestServer, toolcast};
+use crate::support::{ADMIN, Backend, Client, DEADLINE, Program, TestServer, toolcast};
 
 /// What promise 7 allows.
 const AT_ONCE: Duration = Duration::from_secs(2);
@@ -149,12 +151,37 @@ async fn the_first_start_gives_a_link_that_signs_in() {
 async fn with_nothing_under_way_it_ends_much_sooner() {
     let folder = tempdir().unwrap();
     let program = Program::serve(&folder, &[]).await;
-    let _silent = send(program.address(), "").await;
+    let to = program.address();
+    let mut open = vec![
+        send(to, "").await,
+        send(to, "GET / HT").await,
+        send(to, UNFINISHED).await,
+        send(to, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await,
+    ];
+    open.push(asked_for_its_body(to).await);
     seen(&program).await;
     let begun = Instant::now();
     program.signal("TERM").await;
-    assert!(program.end().await.0.success());
-    assert!(begun.elapsed() < AT_ONCE / 2, "{:?}", begun.elapsed());
+    let (status, _, log) = program.end().await;
+    assert!(status.success());
+    assert!(
+        begun.elapsed() < AT_ONCE / 4,
+        "{:?}: {log}",
+        begun.elapsed()
+    );
+    assert!(!log.contains("cutting off"), "{log}");
+}
+
+/// Begins a request, and waits until its handler reads the body.
+async fn asked_for_its_body(to: SocketAddr) -> TcpStream {
+    let head = "POST /api/auth/sign-in HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\
+                Content-Length: 33\r\n\r\n";
+    let mut socket = send(to, head).await;
+    let mut first = [0; 12];
+    let reading = timeout(DEADLINE, socket.read_exact(&mut first)).await;
+    reading.expect("no word in time").unwrap();
+    assert_eq!(&first, b"HTTP/1.1 100");
+    socket
 }
 
 #[tokio::test]
@@ -162,8 +189,17 @@ async fn a_second_signal_ends_it_at_once() {
     let folder = tempdir().unwrap();
     let program = Program::serve(&folder, &[]).await;
     let to = program.address();
-    let _open = send(to, UNFINISHED).await;
-    seen(&program).await;
+    // Its sign-in waits for this lock, longer than the stop waits for it.
+    let options = Options {
+        url: format!("sqlite://{}/toolcast.db", folder.path().display()),
+        connections: 1,
+    };
+    let db = Db::connect(&options).await.unwrap();
+    let lock = db.begin().await.unwrap();
+    let mut busy = asked_for_its_body(to).await;
+    let body = b"{\"email\":\"a@b.cd\",\"password\":\"x\"}";
+    assert_eq!(body.len(), 33);
+    busy.write_all(body).await.unwrap();
     program.signal("TERM").await;
     // The first one was taken when the listener is closed.
     while TcpStream::connect(to).await.is_ok() {
@@ -172,6 +208,7 @@ async fn a_second_signal_ends_it_at_once() {
     program.signal("TERM").await;
     let (status, _, log) = program.end().await;
     assert_eq!(status.code(), Some(130), "{log}");
+    drop(lock);
 }
 
 #[tokio::test]
@@ -226,6 +263,20 @@ async fn a_cap_above_the_limit_of_open_files_is_lowered_with_one_warning() {
         1,
         "{log}"
     );
+}
+
+#[tokio::test]
+async fn a_proxy_that_nobody_named_is_asked_for_once() {
+    let https = ("TOOLCAST_PUBLIC_URL", "https://tools.example.com");
+    let named = ("TOOLCAST_TRUSTED_PROXIES", "10.0.0.0/8, ::1");
+    for (settings, warnings) in [(vec![https], 1), (vec![https, named], 0), (vec![], 0)] {
+        let folder = tempdir().unwrap();
+        let program = Program::serve(&folder, &settings).await;
+        program.signal("TERM").await;
+        let (_, _, log) = program.end().await;
+        let told = log.matches("TOOLCAST_TRUSTED_PROXIES").count();
+        assert_eq!(told, warnings, "{log}");
+    }
 }
 
 #[tokio::test]
