@@ -2,6 +2,7 @@
 
 mod crew;
 mod files;
+mod keys;
 mod limits;
 
 use std::io;
@@ -23,13 +24,13 @@ use crate::api::health::Dependency;
 use crate::api::{AppState, health, layers};
 use crate::auth::{self, Auth};
 use crate::catalog::{self, Catalog};
-use crate::config::{Config, SecretKey};
+use crate::config::Config;
 use crate::feed::{self, Caps, Feed};
 use crate::model::Clock;
 use crate::seal::Sealer;
 use crate::server;
 use crate::store::retention::Retention;
-use crate::store::{self, Db, meta};
+use crate::store::{self, Db, Place, meta};
 
 /// How long requests and streams may take to end after the signal. With what follows the process
 /// is gone within 2 s.
@@ -68,6 +69,7 @@ impl App {
         let listener = listen(config.listen)?;
         let address = listener.local_addr()?;
         let url = config.public_url(address)?;
+        ask_for_proxies(config, &url);
         let limits = Limits::raise(config.max_streams);
         let crew = Crew::default();
         let ends = [
@@ -80,8 +82,7 @@ impl App {
             .then(|| Files::of(config.database_url.reveal()))
             .transpose()?;
         let lock = files.as_ref().map(Files::lock).transpose()?;
-        let db = open_database(config).await?;
-        let sealer = sealer(config, files.as_ref())?;
+        let (db, sealer) = open(config, files.as_ref()).await?;
 
         let base_stamp = meta::base_stamp(&db).await?;
         let feed = Feed::new(
@@ -120,6 +121,7 @@ impl App {
             auth,
             catalog,
             feed: feed.clone(),
+            proxies: config.trusted_proxies.clone().into(),
         };
         let routes = crate::api::router(state.clone())
             .merge(crate::web::router(state))
@@ -246,19 +248,45 @@ fn listen(address: SocketAddr) -> Result<TcpListener> {
     }
 }
 
-async fn open_database(config: &Config) -> Result<Db> {
+/// The database, and what seals in it.
+async fn open(config: &Config, files: Option<&Files>) -> Result<(Db, Sealer)> {
+    let place =
+        Place::of(config.database_url.reveal()).context("DATABASE_URL: it has a mistake")?;
+    if let Some(files) = files {
+        files.make_database()?;
+    }
+    let opening = async {
+        let db = open_database(config).await?;
+        let sealer = keys::sealer(config, files, &db).await?;
+        Ok((db, sealer))
+    };
+    opening
+        .await
+        .map_err(|error: anyhow::Error| match error.downcast_ref() {
+            Some(cause) => anyhow!("DATABASE_URL: {}", place.explain(cause)),
+            None => error,
+        })
+}
+
+async fn open_database(config: &Config) -> store::Result<Db> {
     let options = store::Options {
         url: config.database_url.reveal().to_owned(),
         connections: config.database_connections,
     };
-    let db = Db::connect(&options)
-        .await
-        .map_err(|error| anyhow!("DATABASE_URL: the database cannot be opened: {error}"))?;
-    db.migrate()
-        .await
-        .map_err(|error| anyhow!("the schema cannot be brought up to this release: {error}"))?;
+    let db = Db::connect(&options).await?;
+    db.migrate().await?;
     meta::check_schema(&db).await?;
     Ok(db)
+}
+
+fn ask_for_proxies(config: &Config, url: &Url) {
+    if url.scheme() == "https" && config.trusted_proxies.is_empty() {
+        tracing::warn!(
+            "TOOLCAST_PUBLIC_URL is https, so a proxy stands in front, and \
+             TOOLCAST_TRUSTED_PROXIES does not name it: all clients have its address, and ten \
+             wrong sign-ins by anyone stop everyone's for ten minutes"
+        );
+    }
 }
 
 fn refused_first_start(config: &Config, error: &store::Error) -> anyhow::Error {
@@ -267,24 +295,6 @@ fn refused_first_start(config: &Config, error: &store::Error) -> anyhow::Error {
         None => "",
     };
     anyhow!("{settings}the first admin and workspace cannot be made: {error}")
-}
-
-fn sealer(config: &Config, files: Option<&Files>) -> Result<Sealer> {
-    let current = current_key(config, files)?;
-    let previous = config.secret_key_previous()?;
-    Ok(Sealer::new(
-        current.bytes(),
-        previous.map(|key| key.bytes()),
-    ))
-}
-
-fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {
-    match (config.secret_key()?, files) {
-        (Some(key), _) => Ok(key),
-        (None, Some(files)) => files.secret_key(),
-        // `Config::secret_key` refuses before.
-        (None, None) => bail!("TOOLCAST_SECRET_KEY is not set"),
-    }
 }
 
 fn feed_options(config: &Config, limits: Limits) -> feed::Options {

@@ -4,6 +4,7 @@
 //! passwords are [`Secret`]s and are judged after parsing, in [`Config::check`], by messages that
 //! name the variable and what was expected.
 
+pub mod file;
 mod values;
 
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use clap::builder::Resettable;
 use clap::{ArgAction, Args, Command, FromArgMatches, ValueEnum};
+use ipnet::IpNet;
 use tracing_subscriber::filter::Targets;
 use url::Url;
 
@@ -68,6 +70,12 @@ pub struct Config {
         hide_env = true, value_delimiter = ',', value_parser = values::origin)]
     pub allowed_origins: Vec<String>,
 
+    /// Addresses or networks of proxies in front, separated by commas: who signs in through them is
+    /// told apart by `X-Forwarded-For`
+    #[arg(long, env = "TOOLCAST_TRUSTED_PROXIES", value_name = "TOOLCAST_TRUSTED_PROXIES",
+        hide_env = true, value_delimiter = ',', value_parser = values::network)]
+    pub trusted_proxies: Vec<IpNet>,
+
     /// E-mail of the first instance admin; goes with the password; ignored once there are users
     #[arg(
         long,
@@ -109,7 +117,7 @@ pub struct Config {
 
     /// How long changes are kept
     #[arg(long, env = "TOOLCAST_FEED_KEEP", value_name = "TOOLCAST_FEED_KEEP", hide_env = true,
-        default_value = "7d", value_parser = values::duration)]
+        default_value = "7d", value_parser = values::feed_keep)]
     pub feed_keep: Duration,
 
     /// How many changes of a workspace are kept

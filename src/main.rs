@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use toolcast::app::App;
-use toolcast::config::{Config, without_empty_variables};
+use toolcast::config::{self, Config, without_empty_variables};
 use toolcast::model::SystemClock;
 use toolcast::{telemetry, user, watch};
 
@@ -55,9 +55,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<ExitCode> {
     // Before there are threads: it writes into the environment.
-    if Path::new(".env").is_file() {
-        dotenvy::from_path(".env").context("the file .env cannot be read")?;
-    }
+    config::file::load(Path::new(".env"))?;
     let command = without_empty_variables(CommandLine::command());
     let matches = command.get_matches_from(with_default_command(std::env::args_os()));
     // Clients need one, and none is picked by itself. Fails only where one is there already.

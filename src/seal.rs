@@ -54,17 +54,28 @@ struct Key {
 
 impl Key {
     fn new(mut bytes: [u8; KEY_LEN]) -> Self {
-        // Tells keys apart and, being a cut hash, nothing about the key.
-        let digest = Sha256::new()
-            .chain_update(b"toolcast key id")
-            .chain_update(bytes)
-            .finalize();
-        let mut id = [0; KEY_ID_LEN];
-        id.copy_from_slice(&digest[..KEY_ID_LEN]);
+        let id = id_of(&bytes);
         let cipher = XChaCha20Poly1305::new((&bytes).into());
         bytes.zeroize();
         Self { id, cipher }
     }
+}
+
+/// Tells keys apart and, being a cut hash, nothing about the key.
+fn id_of(bytes: &[u8; KEY_LEN]) -> [u8; KEY_ID_LEN] {
+    let digest = Sha256::new()
+        .chain_update(b"toolcast key id")
+        .chain_update(bytes)
+        .finalize();
+    let mut id = [0; KEY_ID_LEN];
+    id.copy_from_slice(&digest[..KEY_ID_LEN]);
+    id
+}
+
+/// A key's id in hexadecimal digits: says which key, and nothing about it.
+#[must_use]
+pub fn key_id(bytes: &[u8; KEY_LEN]) -> String {
+    format!("{:016x}", u64::from_be_bytes(id_of(bytes)))
 }
 
 impl Sealer {

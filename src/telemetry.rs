@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, stderr};
 use std::panic::{PanicHookInfo, set_hook};
 
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{fmt, registry};
@@ -22,10 +23,25 @@ pub fn start(config: &Config) -> Result<(), TryInitError> {
             .boxed(),
     };
     registry()
-        .with(lines.with_filter(config.log.clone()))
+        // Not as the filter of the one layer: there, a question whether something would be logged
+        // that is answered with no takes the next line along.
+        .with(quiet(&config.log))
+        .with(lines)
         .try_init()?;
     set_hook(Box::new(log_panic));
     Ok(())
+}
+
+/// PostgreSQL notes that what a migration is to make "if it does not exist" exists: no news, unless
+/// someone asks for it.
+fn quiet(log: &Targets) -> Targets {
+    const NOTES: &str = "sqlx::postgres::notice";
+    let asked = log.iter().any(|(target, _)| target.starts_with("sqlx"));
+    let level = log.default_level().unwrap_or(LevelFilter::OFF);
+    if asked || level < LevelFilter::INFO {
+        return log.clone();
+    }
+    log.clone().with_target(NOTES, LevelFilter::WARN)
 }
 
 /// As a log line, so that it has the request's id and does not break up a log of JSON.

@@ -4,21 +4,20 @@
 //! it: it comes from standard input or the environment, or a sign-in link is printed instead.
 
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::path::Path;
 use std::process::{Command as Process, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use tokio_util::task::TaskTracker;
 
 use crate::auth::{self, Auth, Role, User, UserDraft};
 use crate::config::{Config, Secret};
 use crate::feed::{self, Caps, Feed};
-use crate::model::SystemClock;
+use crate::model::{RefusalKind, SystemClock};
 use crate::store::retention::Retention;
-use crate::store::{self, Db, meta};
+use crate::store::{self, Db, Place, meta};
 
 /// Manages users; works beside a running `toolcast serve`.
 #[derive(Debug, Args)]
@@ -102,9 +101,15 @@ const PASSWORD_VARIABLE: &str = "TOOLCAST_USER_PASSWORD";
 pub async fn run(args: UserArgs) -> Result<()> {
     let config = config(&args)?;
     let db = open(&config).await?;
-    let done = act(args.command, &auth(&config, db.clone()).await?).await;
+    let done = match auth(&config, db.clone()).await {
+        Ok(auth) => act(args.command, &auth).await,
+        Err(error) => Err(error),
+    };
     db.close().await;
-    done
+    done.map_err(|error| match error.downcast_ref() {
+        Some(store::Error::Busy) => anyhow!("the database is locked by another write: try again"),
+        _ => error,
+    })
 }
 
 async fn act(command: UserCommand, auth: &Auth) -> Result<()> {
@@ -141,10 +146,21 @@ async fn act(command: UserCommand, auth: &Auth) -> Result<()> {
             let password = password.read()?;
             let (user, token) = auth
                 .reset_password(&email, password.as_ref().map(Secret::reveal))
-                .await?;
+                .await
+                .map_err(|error| named(error, &email))?;
             writeln!(out, "{} is signed out everywhere", user.email)?;
             tell_link(&mut out, auth, token)
         }
+    }
+}
+
+/// Which e-mail is meant, where a refusal leaves it open.
+fn named(error: store::Error, email: &str) -> anyhow::Error {
+    match error {
+        store::Error::Refused(refusal) if refusal.kind == RefusalKind::NotFound => {
+            anyhow!("nobody has the e-mail {email}: `toolcast user list` shows who there is")
+        }
+        other => other.into(),
     }
 }
 
@@ -236,25 +252,32 @@ fn config(args: &UserArgs) -> Result<Config> {
 }
 
 async fn open(config: &Config) -> Result<Db> {
-    const HINT: &str = "DATABASE_URL: there is no Toolcast database yet; `toolcast serve` makes it";
     let url = config.database_url.reveal();
-    if let Some(rest) = url.strip_prefix("sqlite:") {
-        let file = rest.trim_start_matches("//").split('?').next();
-        // Opening would make an empty one.
-        if !file.is_some_and(|file| Path::new(file).is_file()) {
-            bail!(HINT);
-        }
+    let place = Place::of(url).context(
+        "DATABASE_URL: expected sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE",
+    )?;
+    let empty = || {
+        anyhow!("DATABASE_URL: there is no Toolcast database in {place}; `toolcast serve` makes it")
+    };
+    // Opening would make an empty one.
+    if matches!(&place, Place::File(path) if !path.is_file()) {
+        return Err(empty());
     }
     let options = store::Options {
         url: url.to_owned(),
         connections: 1,
     };
+    let explained = |error: &store::Error| anyhow!("DATABASE_URL: {}", place.explain(error));
     let db = Db::connect(&options)
         .await
-        .context("DATABASE_URL: the database cannot be opened")?;
+        .map_err(|error| explained(&error))?;
     // Only `serve` migrates.
-    meta::check_schema(&db).await.context(HINT)?;
-    Ok(db)
+    match meta::check_schema(&db).await {
+        Ok(()) => Ok(db),
+        // It has no tables.
+        Err(store::Error::Broken(_)) => Err(empty()),
+        Err(error) => Err(explained(&error)),
+    }
 }
 
 async fn auth(config: &Config, db: Db) -> Result<Auth> {

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use axum::response::{IntoResponse, Response};
-use http::header::RETRY_AFTER;
+use http::header::{CONTENT_LENGTH, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
 use super::envelope::envelope;
@@ -22,7 +22,7 @@ pub type ApiResult = Result<Response, ApiError>;
 pub enum ApiError {
     /// The rules say no.
     Refused(Refusal),
-    /// Another write holds the rows (contract 3.10).
+    /// Another write holds the rows.
     Busy,
     /// The database cannot be asked now.
     Unavailable,
@@ -99,7 +99,7 @@ impl ApiError {
     pub fn text(&self) -> &str {
         match self {
             Self::Refused(refusal) => &refusal.text,
-            Self::Busy => "Workflow MCP server is busy, retry shortly",
+            Self::Busy => "Busy, retry shortly",
             Self::Unavailable => "Service unavailable, retry shortly",
             Self::BodyTooLarge => "MCP management request body exceeds maximum size",
             Self::BodyTooSlow => "Request body was not received in time",
@@ -152,6 +152,9 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = serde_json::json!({"success": false, "error": self.text()});
         let mut response = envelope(self.status(), body.to_string());
+        if matches!(self, Self::Busy) {
+            response.extensions_mut().insert(WasBusy);
+        }
         if let Some(seconds) = self.retry_after() {
             response
                 .headers_mut()
@@ -159,4 +162,19 @@ impl IntoResponse for ApiError {
         }
         response
     }
+}
+
+/// Marks the reply that [`ApiError::Busy`] became.
+#[derive(Debug, Clone, Copy)]
+struct WasBusy;
+
+/// Says "busy" in the contract's words (3.10), on the routes that write the tools of servers.
+pub(super) async fn name_what_is_busy(mut response: Response) -> Response {
+    if response.extensions_mut().remove::<WasBusy>().is_some() {
+        let text = "Workflow MCP server is busy, retry shortly";
+        let body = serde_json::json!({"success": false, "error": text}).to_string();
+        response.headers_mut().remove(CONTENT_LENGTH);
+        *response.body_mut() = body.into();
+    }
+    response
 }

@@ -4,12 +4,11 @@
 //! level (403), then the handler with the body.
 
 use std::marker::PhantomData;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use axum::RequestExt;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{ConnectInfo, FromRef, FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::extract::{FromRef, FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::header::{CONTENT_TYPE, SET_COOKIE};
@@ -189,19 +188,6 @@ fn is_json(headers: &HeaderMap) -> bool {
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .is_some_and(|value| value.to_ascii_lowercase().contains("application/json"))
-}
-
-/// The address a request came from, where the server knows it.
-#[derive(Debug, Clone, Copy)]
-pub struct Client(pub Option<IpAddr>);
-
-impl<S: Send + Sync> FromRequestParts<S> for Client {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-        Ok(Self(peer.map(|ConnectInfo(address)| address.ip())))
-    }
 }
 
 /// Path parameters; what is not text is a route we do not have.

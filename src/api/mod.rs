@@ -5,6 +5,7 @@
 
 mod body;
 mod changes;
+mod client;
 mod envelope;
 mod error;
 mod events;
@@ -22,12 +23,14 @@ mod workspaces;
 
 use axum::Router;
 use axum::extract::FromRef;
+use axum::middleware::map_response;
 use axum::routing::{delete, get, post, put};
 
 pub use body::Body;
+pub use client::{Client, TrustedProxies};
 pub use error::{ApiError, ApiResult};
 pub use extract::{
-    Access, Administering, Client, InstanceAdmin, Level, Path, Query, Reading, Signed, Writing,
+    Access, Administering, InstanceAdmin, Level, Path, Query, Reading, Signed, Writing,
     renew_cookie,
 };
 pub use reply::{REVISION, created, no_content, ok, with_revision};
@@ -45,6 +48,8 @@ pub struct AppState {
     pub catalog: Catalog,
     /// Changes, and everyone who follows them.
     pub feed: Feed,
+    /// Whose word on a client's address is taken.
+    pub proxies: TrustedProxies,
 }
 
 /// All routes.
@@ -76,6 +81,17 @@ pub fn router(state: AppState) -> Router {
         )
         .route("/api/mcp/changes", get(changes::list))
         .route("/api/mcp/events", get(events::follow))
+        .route("/api/sample/echo", post(sample::echo))
+        .merge(tools_router())
+        .fallback(async || ApiError::NoRoute)
+        .method_not_allowed_fallback(async || ApiError::NoMethod)
+        .layer(axum::middleware::from_fn(renew_cookie))
+        .with_state(state)
+}
+
+/// The routes that may wait for a server whose tools change.
+fn tools_router() -> Router<AppState> {
+    Router::new()
         .route(
             "/api/mcp/workflow-servers",
             get(workflow_servers::list).post(workflow_servers::create),
@@ -94,7 +110,6 @@ pub fn router(state: AppState) -> Router {
             "/api/mcp/workflow-servers/{id}/tools/{toolId}",
             get(tools::get).patch(tools::edit).delete(tools::delete),
         )
-        .route("/api/sample/echo", post(sample::echo))
         .route(
             "/api/workflows",
             get(workflows::list).post(workflows::create),
@@ -107,8 +122,5 @@ pub fn router(state: AppState) -> Router {
         )
         .route("/api/workflows/{id}/deploy", post(workflows::deploy))
         .route("/api/workflows/{id}/undeploy", post(workflows::undeploy))
-        .fallback(async || ApiError::NoRoute)
-        .method_not_allowed_fallback(async || ApiError::NoMethod)
-        .layer(axum::middleware::from_fn(renew_cookie))
-        .with_state(state)
+        .route_layer(map_response(error::name_what_is_busy))
 }

@@ -54,9 +54,8 @@ impl Files {
     /// Held until the file is dropped; the system lets go of it when the process dies.
     pub(super) fn lock(&self) -> Result<Lock> {
         let path = self.lock.display();
-        let file = OpenOptions::new()
+        let file = private()
             .create(true)
-            .write(true)
             .truncate(false)
             .open(&self.lock)
             .with_context(|| format!("DATABASE_URL: cannot open {path}"))?;
@@ -71,22 +70,73 @@ impl Files {
         }
     }
 
-    /// The key beside the database, made when it is not there. Call it under the lock.
-    pub(super) fn secret_key(&self) -> Result<SecretKey> {
-        let path = self.key.display();
-        match std::fs::read_to_string(&self.key) {
-            Ok(text) => SecretKey::from_base64(&text).with_context(|| {
-                format!("{path} holds no key (32 bytes in base64): put back the one that was there")
-            }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut bytes = [0; 32];
-                rand::rng().fill_bytes(&mut bytes);
-                let key = SecretKey::from(bytes);
-                write_private(&self.key, &key.to_base64())
-                    .with_context(|| format!("cannot write {path}"))?;
-                Ok(key)
+    /// Makes the database's file when it is not there: SQLite would let everyone read it. The
+    /// files that SQLite puts beside it take after it.
+    pub(super) fn make_database(&self) -> Result<()> {
+        let made = private().create_new(true).open(&self.database);
+        match made {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                let path = self.database.display();
+                Err(error).context(format!("DATABASE_URL: cannot make the file {path}"))
             }
-            Err(error) => Err(error).context(format!("cannot read {path}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The key beside the database; `None` when there is none. One that others may read is closed
+    /// to them.
+    pub(super) fn secret_key(&self) -> Result<Option<SecretKey>> {
+        let path = self.key.display();
+        let text = match std::fs::read_to_string(&self.key) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).context(format!("cannot read {path}")),
+        };
+        #[cfg(unix)]
+        close_to_others(&self.key);
+        let key = SecretKey::from_base64(&text).with_context(|| {
+            format!("{path} holds no key (32 bytes in base64): put back the one that was there")
+        })?;
+        Ok(Some(key))
+    }
+
+    /// A fresh key beside the database, where there is none. Call it under the lock.
+    pub(super) fn make_secret_key(&self) -> Result<SecretKey> {
+        let mut bytes = [0; 32];
+        rand::rng().fill_bytes(&mut bytes);
+        let key = SecretKey::from(bytes);
+        write_private(&self.key, &key.to_base64())
+            .with_context(|| format!("cannot write {}", self.key.display()))?;
+        Ok(key)
+    }
+}
+
+/// To open a file that, when it is made, only its owner may read.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+#[cfg(unix)]
+fn close_to_others(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    const OTHERS: u32 = 0o077;
+    let Ok(mode) = std::fs::metadata(path).map(|file| file.permissions().mode()) else {
+        return;
+    };
+    if mode & OTHERS == 0 {
+        return;
+    }
+    let closed = std::fs::Permissions::from_mode(mode & !OTHERS);
+    let path_shown = path.display();
+    match std::fs::set_permissions(path, closed) {
+        Ok(()) => tracing::warn!("others could read {path_shown}: it is closed to them now"),
+        // Such as one that is mounted into a container.
+        Err(error) => {
+            tracing::warn!(%error, "others can read {path_shown}, and that cannot be changed: {error}");
         }
     }
 }
@@ -94,11 +144,7 @@ impl Files {
 /// Whole or not at all, and readable by its owner only from its first byte on.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let draft = path.with_added_extension("new");
-    let mut options = OpenOptions::new();
-    options.create(true).write(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&draft)?;
+    let mut file = private().create(true).truncate(true).open(&draft)?;
     file.write_all(text.as_bytes())?;
     file.write_all(b"\n")?;
     file.sync_all()?;
@@ -116,19 +162,48 @@ mod tests {
         (folder, files)
     }
 
+    #[cfg(unix)]
+    fn mode(path: &Path) -> u32 {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
     #[test]
-    fn the_key_is_made_once_and_private() {
+    fn files_are_made_private() {
         let (folder, files) = files();
-        let key = files.secret_key().unwrap();
-        assert_eq!(files.secret_key().unwrap(), key);
+        assert_eq!(files.secret_key().unwrap(), None);
+        let key = files.make_secret_key().unwrap();
+        assert_eq!(files.secret_key().unwrap(), Some(key));
         assert_eq!(files.key, folder.path().join("toolcast.key"));
+        files.make_database().unwrap();
+        let _lock = files.lock().unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
         #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::metadata(&files.key).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o600);
+        for path in [&files.key, &files.database, &files.lock] {
+            assert_eq!(mode(path), 0o600, "{}", path.display());
         }
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_database_that_is_there_stays() {
+        let (_folder, files) = files();
+        std::fs::write(&files.database, "full").unwrap();
+        files.make_database().unwrap();
+        assert_eq!(std::fs::read_to_string(&files.database).unwrap(), "full");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_key_that_others_can_read_is_closed_to_them() {
+        use std::os::unix::fs::PermissionsExt;
+        let (_folder, files) = files();
+        files.make_secret_key().unwrap();
+        for open in [0o644, 0o640, 0o604] {
+            let open = std::fs::Permissions::from_mode(open);
+            std::fs::set_permissions(&files.key, open).unwrap();
+            files.secret_key().unwrap();
+            assert_eq!(mode(&files.key), 0o600);
+        }
     }
 
     #[test]

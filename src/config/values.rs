@@ -1,11 +1,12 @@
 //! How single values are read. Each error says what was expected.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use ipnet::IpNet;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use url::{Position, Url};
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -105,6 +106,18 @@ pub(super) fn origin(text: &str) -> Result<String, &'static str> {
     Ok(url.origin().ascii_serialization())
 }
 
+/// A network, or one address.
+pub(super) fn network(text: &str) -> Result<IpNet, &'static str> {
+    let text = text.trim();
+    let network = text.parse().or_else(|_| {
+        text.parse()
+            .map(|address: IpAddr| IpNet::from(address.to_canonical()))
+    });
+    network.map(|network: IpNet| network.trunc()).map_err(|_| {
+        "expected addresses or networks, such as 10.0.0.0/8 or ::1 (several are separated by commas)"
+    })
+}
+
 fn web_address(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     let bare = matches!(url.scheme(), "http" | "https")
@@ -141,12 +154,18 @@ pub(super) fn heartbeat(text: &str) -> Result<Duration, &'static str> {
     const LONGEST: Duration = Duration::from_mins(5);
     const SHORTEST: Duration = Duration::from_millis(100);
     duration(text)
-        .ok()
         .filter(|period| (SHORTEST..=LONGEST).contains(period))
         .ok_or("expected a time from 100ms to 5m, such as 30s")
 }
 
-pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
+pub(super) fn feed_keep(text: &str) -> Result<Duration, &'static str> {
+    const SHORTEST: Duration = Duration::from_mins(1);
+    duration(text)
+        .filter(|age| *age >= SHORTEST)
+        .ok_or("expected a time of at least 1m, in s, m, h or d, such as 12h or 7d")
+}
+
+fn duration(text: &str) -> Option<Duration> {
     const MINUTE: u64 = 60_000;
     let units = [
         ("ms", 1),
@@ -155,26 +174,24 @@ pub(super) fn duration(text: &str) -> Result<Duration, &'static str> {
         ("h", 60 * MINUTE),
         ("d", 24 * 60 * MINUTE),
     ];
-    scaled(text, &units, 1000)
-        .map(Duration::from_millis)
-        .ok_or("expected a time above 0 in ms, s, m, h or d, such as 30s or 7d")
+    scaled(text, &units, None).map(Duration::from_millis)
 }
 
 pub(super) fn bytes(text: &str) -> Result<i64, &'static str> {
     let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
-    scaled(text, &units, 1)
+    scaled(text, &units, Some(1))
         .and_then(|bytes| i64::try_from(bytes).ok())
         .ok_or("expected a size above 0 in bytes, KiB, MiB or GiB, such as 256MiB")
 }
 
-/// A whole number with one of these units, or with none and then worth `bare` each.
-fn scaled(text: &str, units: &[(&str, u64)], bare: u64) -> Option<u64> {
+/// A whole number with one of these units; with none it is worth `bare` each, if that is allowed.
+fn scaled(text: &str, units: &[(&str, u64)], bare: Option<u64>) -> Option<u64> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
     let scale = match unit {
-        "" => bare,
+        "" => bare?,
         unit => units.iter().find(|(name, _)| *name == unit)?.1,
     };
     let number: u64 = digits.parse().ok()?;
@@ -198,13 +215,25 @@ mod tests {
 
     #[test]
     fn units() {
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("30"), Ok(Duration::from_secs(30)));
-        assert_eq!(duration("7d"), Ok(Duration::from_hours(7 * 24)));
+        assert_eq!(duration("250ms"), Some(Duration::from_millis(250)));
+        assert_eq!(duration("7d"), Some(Duration::from_hours(7 * 24)));
+        assert_eq!(feed_keep("60s"), Ok(Duration::from_mins(1)));
+        assert!(feed_keep("59s").is_err() && feed_keep("7").is_err());
+        assert!(heartbeat("30").is_err());
         assert_eq!(bytes("4096"), Ok(4096));
         assert_eq!(bytes("2KiB"), Ok(2048));
-        for wrong in ["", "0", "-1", "1.5s", "99999999999999999999s", "s", "1 s"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
+        for wrong in [
+            "",
+            "0",
+            "0s",
+            "7",
+            "-1",
+            "1.5s",
+            "99999999999999999999s",
+            "s",
+            "1 s",
+        ] {
+            assert_eq!(duration(wrong), None, "{wrong}");
         }
     }
 
@@ -227,6 +256,20 @@ mod tests {
             "file:///x",
         ] {
             assert!(origin(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn networks_and_single_addresses() {
+        assert_eq!(network("10.1.2.3").unwrap().to_string(), "10.1.2.3/32");
+        assert_eq!(network(" 10.1.2.3/8").unwrap().to_string(), "10.0.0.0/8");
+        assert_eq!(network("::1").unwrap().to_string(), "::1/128");
+        assert_eq!(
+            network("::ffff:10.0.0.1").unwrap().to_string(),
+            "10.0.0.1/32"
+        );
+        for wrong in ["", "proxy", "10.0.0.0/33", "10.0.0", "10.0.0.1:80", "*"] {
+            assert!(network(wrong).is_err(), "{wrong}");
         }
     }
 

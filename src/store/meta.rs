@@ -8,6 +8,8 @@ use crate::model::Stamp;
 const MINIMUM_SCHEMA: &str = "minimum_schema";
 /// The stamp of revision 0 of every workspace.
 const BASE_STAMP: &str = "base_stamp";
+/// The id of the key that seals.
+const SEALING_KEY: &str = "sealing_key";
 
 /// The value under `name`.
 async fn get(conn: impl Into<Conn<'_>>, name: &str) -> Result<Option<String>> {
@@ -52,4 +54,23 @@ pub async fn base_stamp(db: &Db) -> Result<Stamp> {
     stored
         .map(Stamp::from)
         .ok_or_else(|| Error::Corrupt("no base stamp".to_owned()))
+}
+
+/// The id of the key that seals this database's secrets; `None` before the first start.
+pub async fn sealing_key(conn: impl Into<Conn<'_>>) -> Result<Option<String>> {
+    get(conn, SEALING_KEY).await
+}
+
+/// Remembers which key seals from now on.
+pub async fn set_sealing_key(conn: impl Into<Conn<'_>>, id: &str) -> Result<()> {
+    on!(conn.into(), |c| sqlx::query(
+        "INSERT INTO meta (name, value) VALUES ($1, $2) \
+         ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    )
+    .bind(SEALING_KEY)
+    .bind(id)
+    .execute(c)
+    .await
+    .map(|_| ()))?;
+    Ok(())
 }

@@ -20,6 +20,7 @@
 
 mod error;
 mod json;
+mod place;
 mod pool;
 
 pub mod changes;
@@ -40,6 +41,7 @@ pub mod workspaces;
 
 pub use error::{Error, Result};
 pub use json::JsonText;
+pub use place::Place;
 pub use pool::{Conn, Db, Handle, Options, Tx};
 
 /// Expands `$body` once per backend, with `$c` the connection; the second form also names the

@@ -23,9 +23,13 @@ async fn a_wrong_variable_is_named() {
         ("TOOLCAST_LISTEN", "8080", "127.0.0.1:8080"),
         ("TOOLCAST_PUBLIC_URL", "tools.example.com", "https://"),
         ("TOOLCAST_ALLOWED_ORIGINS", "*", "exact origin"),
+        ("TOOLCAST_TRUSTED_PROXIES", "proxy.local", "10.0.0.0/8"),
         ("TOOLCAST_HEARTBEAT", "never", "30s"),
         ("TOOLCAST_MAX_STREAMS", "all", "whole number"),
+        ("TOOLCAST_HEARTBEAT", "30", "30s"),
         ("TOOLCAST_FEED_KEEP", "0", "7d"),
+        ("TOOLCAST_FEED_KEEP", "7", "7d"),
+        ("TOOLCAST_FEED_KEEP", "30s", "at least 1m"),
         ("TOOLCAST_LOG", "loud", "info"),
         ("TOOLCAST_LOG_FORMAT", "xml", "json"),
         ("TOOLCAST_H2C", "perhaps", "true"),
@@ -105,6 +109,26 @@ async fn a_file_in_the_folder_holds_settings_too_and_the_environment_wins() {
         serde_json::from_str::<serde_json::Value>(line).expect("a log of JSON");
     }
     assert!(log.contains("stopping"), "{log}");
+}
+
+#[tokio::test]
+async fn a_mistake_in_the_file_is_told_without_the_value() {
+    for (value, line) in [("my hunter2 word", 2), ("\"hunter2", 2), ("'hunter2", 2)] {
+        let folder = tempdir().unwrap();
+        let lines =
+            format!("TOOLCAST_LOG=info\nTOOLCAST_ADMIN_PASSWORD={value}\nTOOLCAST_H2C=true\n");
+        std::fs::write(folder.path().join(".env"), lines).unwrap();
+        let mut command = toolcast();
+        command.current_dir(folder.path());
+        let (status, _, log) = Program::start(&mut command).end().await;
+        assert_eq!(status.code(), Some(1));
+        let told = format!("the file .env, line {line}, TOOLCAST_ADMIN_PASSWORD: ");
+        assert!(
+            log.contains(&told) && log.contains("values with spaces need quotes"),
+            "{log}"
+        );
+        assert!(!log.contains("hunter2"), "{log}");
+    }
 }
 
 #[tokio::test]

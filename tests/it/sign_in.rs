@@ -143,6 +143,28 @@ both! {
         server.client().sign_in(ADMIN.0, ADMIN.1).await.data(200);
     }
 
+    async fn a_client_behind_a_proxy_is_told_apart_only_when_the_proxy_is_trusted(server: TestServer) {
+        let trusting = TestServer::start_with(server.database().backend(), |config| {
+            config.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+        })
+        .await;
+        for (server, others) in [(&server, 429), (&trusting, 200)] {
+            let from = async |address: &'static str, email: &str, password: &str| {
+                let body = json!({"email": email, "password": password});
+                let call = server.client().post("/api/auth/sign-in").json(&body);
+                call.header("x-forwarded-for", address).await.status
+            };
+            for n in 0..10 {
+                // The left side is the client's own.
+                let status = from(if n % 2 == 0 { "8.8.8.8, 1.1.1.1" } else { "9.9.9.9, 1.1.1.1" },
+                    &format!("user{n}@example.com"), "wrong").await;
+                assert_eq!(status, 401);
+            }
+            assert_eq!(from("1.1.1.1", ADMIN.0, ADMIN.1).await, 429);
+            assert_eq!(from("2.2.2.2", ADMIN.0, ADMIN.1).await, others);
+        }
+    }
+
     async fn successes_do_not_count(server: TestServer) {
         for _ in 0..12 {
             server.admin().await;
