@@ -25,6 +25,7 @@ mod open;
 mod page;
 mod prune;
 mod reader;
+mod resume;
 mod rights;
 mod stream;
 #[cfg(test)]
