@@ -15,6 +15,7 @@ mod any_body;
 mod architecture;
 mod browser;
 mod crash;
+mod disk_full;
 mod documents;
 mod first_start;
 mod health;
