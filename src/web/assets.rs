@@ -45,6 +45,7 @@ static ASSETS: &[Asset] = assets! {
     "menu.js": JS,
     "sample.js": JS,
     "servers.js": JS,
+    "state.js": JS,
     "stream.js": JS,
     "toolcast.css": CSS,
 };
