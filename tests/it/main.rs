@@ -16,6 +16,7 @@ mod architecture;
 mod browser;
 mod browser_pages;
 mod crash;
+mod disk_full;
 mod documents;
 mod first_start;
 mod health;
