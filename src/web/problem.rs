@@ -126,6 +126,13 @@ fn words<'a>(error: &'a ApiError, path: Option<&str>) -> Words<'a> {
             Cow::Borrowed("The server cannot get at its data at the moment. Nothing was done."),
             "Wait a moment, go back, and try again.",
         ),
+        ApiError::NoRoom => (
+            "There is no room left",
+            Cow::Borrowed(
+                "The disk that the server keeps its data on is full. Nothing was written.",
+            ),
+            "Tell whoever runs this server; once there is room, try again.",
+        ),
         ApiError::Internal => (
             "Something went wrong",
             Cow::Borrowed("The server failed at this, and wrote the cause to its log."),
