@@ -95,6 +95,29 @@ async fn a_page_whose_stream_ended_promises_nothing() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signing_in_again_in_another_tab_brings_the_promises_back() {
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
+    let browser = Browser::start().await;
+    sign_in(&browser, &server).await;
+    let first = browser.tab().await;
+    let promise = shown(&browser, "empty-text").await;
+    let sign_out = "return (await fetch('/api/auth/sign-out', { method: 'POST' })).status";
+    assert_eq!(browser.run_async(sign_out).await, 204);
+    browser.until(CLOSED).await;
+    assert_ne!(shown(&browser, "empty-text").await, promise);
+
+    browser.open_tab(&server.url()).await;
+    sign_in(&browser, &server).await;
+    browser.switch_to(&first).await;
+    browser.until(LIVE).await;
+    assert_eq!(shown(&browser, "empty-text").await, promise);
+    browser.click("#sample button").await;
+    browser
+        .until("return document.querySelector('.tool') && document.querySelector('#feed > li')")
+        .await;
+}
+
 /// What sticks out of the page to the right.
 const OUTSIDE: &str = "
     const width = document.documentElement.clientWidth;
