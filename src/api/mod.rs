@@ -26,7 +26,7 @@ use axum::extract::FromRef;
 use axum::middleware::map_response;
 use axum::routing::{delete, get, post, put};
 
-pub use body::Body;
+pub use body::{BODY_DEADLINE, Body, Bounds, receive};
 pub use client::{Client, TrustedProxies};
 pub use error::{ApiError, ApiResult};
 pub use extract::{
@@ -52,7 +52,7 @@ pub struct AppState {
     pub proxies: TrustedProxies,
 }
 
-/// All routes.
+/// All routes. What is at none of them is answered by the pages, which know who wants a page.
 pub fn router(state: AppState) -> Router {
     Router::new()
         .route("/api/auth/sign-in", post(sign_in::sign_in))
@@ -83,7 +83,6 @@ pub fn router(state: AppState) -> Router {
         .route("/api/mcp/events", get(events::follow))
         .route("/api/sample/echo", post(sample::echo))
         .merge(tools_router())
-        .fallback(async || ApiError::NoRoute)
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(axum::middleware::from_fn(renew_cookie))
         .with_state(state)

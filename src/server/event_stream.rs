@@ -110,7 +110,7 @@ fn encode_head(head: &http::response::Parts, chunked: bool) -> Bytes {
     }
     if chunked {
         line(&mut text, TRANSFER_ENCODING.as_str(), b"chunked");
-        // Else a client may send its next request into a connection that is ending.
+        // Or a client may send its next request where nobody reads it any more.
         line(&mut text, CONNECTION.as_str(), b"close");
     }
     if !head.headers.contains_key(DATE) {
