@@ -52,7 +52,7 @@ impl Place {
     pub fn explain(&self, error: &Error) -> String {
         match error {
             Error::Busy => format!("{self} is locked by another program: try again"),
-            Error::Broken(cause) if is_read_only(root(cause)) => {
+            Error::Broken(cause) | Error::Unavailable(cause) if is_read_only(root(cause)) => {
                 format!(
                     "{self} cannot be written: let this user write to it and to its folder, or \
                      name another file"
@@ -61,6 +61,7 @@ impl Place {
             Error::Broken(cause) | Error::Unavailable(cause) => {
                 format!("{self} cannot be opened: {}", reason(cause))
             }
+            Error::NoRoom(_) => format!("the disk of {self} is full: make room, and try again"),
             Error::Corrupt(text) => format!("{self} cannot be used: {text}"),
             other => format!("{self} cannot be used: {other}"),
         }
