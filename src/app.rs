@@ -24,7 +24,8 @@ use crate::api::{AppState, health, layers};
 use crate::auth::{self, Auth};
 use crate::catalog::{self, Catalog};
 use crate::config::{Config, SecretKey};
-use crate::feed::{self, Caps, Feed};
+use crate::feed::relay::{self, Redis};
+use crate::feed::{self, Caps, Feed, Relay};
 use crate::model::Clock;
 use crate::seal::Sealer;
 use crate::server;
@@ -84,12 +85,14 @@ impl App {
         let sealer = sealer(config, files.as_ref())?;
 
         let base_stamp = meta::base_stamp(&db).await?;
+        let relay = relay(config)?;
         let feed = Feed::new(
             db.clone(),
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
             feed_options(config, limits),
+            relay.clone(),
         );
         let admin = config
             .admin_email
@@ -124,7 +127,7 @@ impl App {
         let routes = crate::api::router(state.clone())
             .merge(crate::web::router(state))
             .merge(health::routes(
-                vec![database_health(&db)],
+                dependencies(&db, &relay),
                 crew.stop.soft.clone(),
             ));
         let origins = layers::Origins {
@@ -287,6 +290,19 @@ fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {
     }
 }
 
+fn relay(config: &Config) -> Result<Relay> {
+    let Some(url) = &config.redis_url else {
+        return Ok(Relay::Local);
+    };
+    let options = relay::Options {
+        url: url.reveal().to_owned(),
+        prefix: config.redis_prefix.clone(),
+        replica: config.replica_id.clone(),
+    };
+    let redis = Redis::new(options).map_err(|error| anyhow!("REDIS_URL: {error}"))?;
+    Ok(Relay::Redis(redis))
+}
+
 fn feed_options(config: &Config, limits: Limits) -> feed::Options {
     feed::Options {
         heartbeat: config.heartbeat,
@@ -300,6 +316,27 @@ fn feed_options(config: &Config, limits: Limits) -> feed::Options {
             changes: config.feed_keep_changes,
             definition_bytes: config.feed_keep_definitions,
         },
+    }
+}
+
+fn dependencies(db: &Db, relay: &Relay) -> Vec<Dependency> {
+    let mut all = vec![database_health(db)];
+    if let Relay::Redis(redis) = relay {
+        all.push(redis_health(redis));
+    }
+    all
+}
+
+/// Without Redis everything works, only later.
+fn redis_health(redis: &Redis) -> Dependency {
+    let redis = redis.clone();
+    Dependency {
+        name: "redis",
+        required: false,
+        ask: Box::new(move || {
+            let redis = redis.clone();
+            Box::pin(async move { redis.answers().await })
+        }),
     }
 }
 
