@@ -22,6 +22,8 @@ mod history;
 mod layers;
 mod pages;
 mod people;
+mod relay;
+mod relay_faults;
 mod sample;
 mod schema;
 mod server_tools;

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{Client, IntoConnectionInfo, ProtocolVersion};
 use tokio::sync::mpsc;
@@ -30,7 +29,7 @@ use super::message::{self, Channel, Heard, Message, News};
 const WAITING: usize = 4096;
 /// Messages sent in one go.
 const BATCH: usize = 64;
-/// What waited longer for a connection is not told any more: the tick has seen it.
+/// After a longer time without a connection, what waits for one is not told any more.
 const STALE: Duration = Duration::from_millis(500);
 
 /// How to reach the other replicas.
@@ -142,10 +141,11 @@ impl Redis {
         let listening = Arc::clone(&self.inner).listen(local.clone());
         let telling = Arc::clone(&self.inner).tell_all();
         let until = |task: BoxFuture<'static, ()>| -> BoxFuture<'static, ()> {
-            let stop = stop.clone();
+            let (stop, inner) = (stop.clone(), Arc::clone(&self.inner));
             Box::pin(async move {
                 // What is still queued is seen by the others' next tick.
                 stop.run_until_cancelled(task).await;
+                inner.state.forget();
             })
         };
         vec![
@@ -162,7 +162,8 @@ impl Inner {
             let begun = Instant::now();
             let lost = match self.subscribe(&local).await {
                 Ok(connection) => {
-                    self.up(Side::Subscriber, connection.commands.clone());
+                    let commands = connection.commands.clone();
+                    self.state.up(Side::Subscriber, commands);
                     // Whatever was said before is lost.
                     local.look();
                     connection.watch().await
@@ -213,22 +214,25 @@ impl Inner {
             return std::future::pending().await;
         };
         let mut pauses = Pauses::default();
+        let mut without = Instant::now();
         loop {
             let begun = Instant::now();
             let lost = match self.connect().await {
                 Ok(connection) => {
-                    if begun.elapsed() > STALE {
+                    if without.elapsed() > STALE {
+                        // Seen by everyone's tick long ago: no burst when Redis is back.
                         while queue.try_recv().is_ok() {}
                     }
-                    self.up(Side::Publisher, connection.commands.clone());
-                    self.publish(connection, &mut queue).await
+                    let commands = connection.commands.clone();
+                    self.state.up(Side::Publisher, commands);
+                    let lost = self.publish(connection, &mut queue).await;
+                    without = Instant::now();
+                    lost
                 }
                 Err(lost) => lost,
             };
             self.state.lost(Side::Publisher, &lost);
-            // Meanwhile nothing is kept: no burst when Redis is back, and no memory.
-            let discarding = async { while queue.recv().await.is_some() {} };
-            let _ = timeout(pauses.next(begun), discarding).await;
+            tokio::time::sleep(pauses.next(begun)).await;
         }
     }
 
@@ -287,9 +291,5 @@ impl Inner {
 
     fn ping(&self) -> Option<Message> {
         message::ping(&self.origin, &self.process)
-    }
-
-    fn up(&self, side: Side, commands: MultiplexedConnection) {
-        self.state.up(side, commands);
     }
 }

@@ -73,6 +73,12 @@ impl State {
         }
     }
 
+    /// Closes both connections, as the tasks that own them have ended.
+    pub(super) fn forget(&self) {
+        let mut known = self.known();
+        (known.subscriber, known.publisher) = (None, None);
+    }
+
     /// Another process uses this one's name.
     pub(super) fn namesake(&self, name: &str) {
         if !self.namesake.swap(true, Ordering::Relaxed) {
