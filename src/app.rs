@@ -1,6 +1,7 @@
 //! Builds every part from the settings, owns all tasks, runs and drains.
 
 mod crew;
+mod dependencies;
 mod files;
 mod limits;
 
@@ -19,13 +20,11 @@ use url::Url;
 use self::crew::Crew;
 use self::files::{Files, Lock};
 use self::limits::Limits;
-use crate::api::health::Dependency;
 use crate::api::{AppState, health, layers};
 use crate::auth::{self, Auth};
 use crate::catalog::{self, Catalog};
 use crate::config::{Config, SecretKey};
-use crate::feed::relay::{self, Redis};
-use crate::feed::{self, Caps, Feed, Relay};
+use crate::feed::{self, Caps, Feed};
 use crate::model::Clock;
 use crate::seal::Sealer;
 use crate::server;
@@ -85,7 +84,7 @@ impl App {
         let sealer = sealer(config, files.as_ref())?;
 
         let base_stamp = meta::base_stamp(&db).await?;
-        let relay = relay(config)?;
+        let relay = dependencies::relay(config)?;
         let feed = Feed::new(
             db.clone(),
             Arc::clone(&clock),
@@ -127,7 +126,7 @@ impl App {
         let routes = crate::api::router(state.clone())
             .merge(crate::web::router(state))
             .merge(health::routes(
-                dependencies(&db, &relay),
+                dependencies::all(&db, &relay),
                 crew.stop.soft.clone(),
             ));
         let origins = layers::Origins {
@@ -290,19 +289,6 @@ fn current_key(config: &Config, files: Option<&Files>) -> Result<SecretKey> {
     }
 }
 
-fn relay(config: &Config) -> Result<Relay> {
-    let Some(url) = &config.redis_url else {
-        return Ok(Relay::Local);
-    };
-    let options = relay::Options {
-        url: url.reveal().to_owned(),
-        prefix: config.redis_prefix.clone(),
-        replica: config.replica_id.clone(),
-    };
-    let redis = Redis::new(options).map_err(|error| anyhow!("REDIS_URL: {error}"))?;
-    Ok(Relay::Redis(redis))
-}
-
 fn feed_options(config: &Config, limits: Limits) -> feed::Options {
     feed::Options {
         heartbeat: config.heartbeat,
@@ -316,39 +302,5 @@ fn feed_options(config: &Config, limits: Limits) -> feed::Options {
             changes: config.feed_keep_changes,
             definition_bytes: config.feed_keep_definitions,
         },
-    }
-}
-
-fn dependencies(db: &Db, relay: &Relay) -> Vec<Dependency> {
-    let mut all = vec![database_health(db)];
-    if let Relay::Redis(redis) = relay {
-        all.push(redis_health(redis));
-    }
-    all
-}
-
-/// Without Redis everything works, only later.
-fn redis_health(redis: &Redis) -> Dependency {
-    let redis = redis.clone();
-    Dependency {
-        name: "redis",
-        required: false,
-        ask: Box::new(move || {
-            let redis = redis.clone();
-            Box::pin(async move { redis.answers().await })
-        }),
-    }
-}
-
-/// Reachable, and with a schema this release can work with.
-fn database_health(db: &Db) -> Dependency {
-    let db = db.clone();
-    Dependency {
-        name: "database",
-        required: true,
-        ask: Box::new(move || {
-            let db = db.clone();
-            Box::pin(async move { meta::check_schema(&db).await.is_ok() })
-        }),
     }
 }

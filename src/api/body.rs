@@ -10,8 +10,10 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::error::ApiError;
-use super::extract::WORKSPACE_PARAM;
 use crate::model::ids::WorkspaceId;
+
+/// The path parameter that names a workspace.
+pub(super) const WORKSPACE_PARAM: &str = "workspaceId";
 
 /// Largest request body in bytes (contract 1.3).
 const MAX_BODY: usize = 10 * 1024 * 1024;

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::RETRY_AFTER;
 use http::{HeaderValue, StatusCode};
 
-use super::reply::envelope;
+use super::envelope::envelope;
 use crate::auth::Error;
 use crate::model::{Refusal, RefusalKind};
 
@@ -26,6 +26,8 @@ pub enum ApiError {
     Busy,
     /// The database cannot be asked now.
     Unavailable,
+    /// The database's disk is full.
+    NoRoom,
     /// The body is over the limit.
     BodyTooLarge,
     /// The body did not arrive in time.
@@ -85,7 +87,7 @@ impl ApiError {
                 RefusalKind::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
             },
             Self::Busy => StatusCode::CONFLICT,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable | Self::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::NoRoute => StatusCode::NOT_FOUND,
@@ -101,6 +103,10 @@ impl ApiError {
             Self::Refused(refusal) => &refusal.text,
             Self::Busy => "Workflow MCP server is busy, retry shortly",
             Self::Unavailable => "Service unavailable, retry shortly",
+            Self::NoRoom => {
+                "The database's disk is full: nothing was written. Whoever runs this service has to \
+                 make room"
+            }
             Self::BodyTooLarge => "MCP management request body exceeds maximum size",
             Self::BodyTooSlow => "Request body was not received in time",
             Self::NoRoute => "Not found",
@@ -133,6 +139,10 @@ impl From<Error> for ApiError {
         match error {
             Error::Refused(refusal) => Self::Refused(refusal),
             Error::Busy => Self::Busy,
+            Error::NoRoom(cause) => {
+                tracing::error!(error = %cause, "the database's disk is full");
+                Self::NoRoom
+            }
             Error::Unavailable(cause) => {
                 tracing::warn!(error = %cause, "the database cannot be asked");
                 Self::Unavailable

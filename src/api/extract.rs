@@ -17,14 +17,11 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use serde::de::DeserializeOwned;
 
-use super::body::Body;
+use super::body::{Body, WORKSPACE_PARAM};
 use super::error::ApiError;
 use crate::auth::{Auth, Caller};
 use crate::model::Permission;
 use crate::model::ids::WorkspaceId;
-
-/// The path parameter that names a workspace.
-pub(super) const WORKSPACE_PARAM: &str = "workspaceId";
 
 /// Someone signed in. 401 otherwise.
 #[derive(Debug, Clone)]

@@ -5,6 +5,7 @@
 
 mod body;
 mod changes;
+mod envelope;
 mod error;
 mod events;
 mod extract;

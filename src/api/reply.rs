@@ -1,11 +1,11 @@
 //! How an answer looks over HTTP: `{"success":true,"data":…}` (contract 1.4).
 
-use axum::body::Body;
-use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::IntoResponse;
+use http::header::CACHE_CONTROL;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 
+use super::envelope::envelope;
 use super::error::{ApiError, ApiResult};
 use crate::model::EventId;
 
@@ -53,13 +53,4 @@ fn success(status: StatusCode, data: impl Serialize) -> ApiResult {
             Err(ApiError::Internal)
         }
     }
-}
-
-/// A JSON reply that nobody may store.
-pub(super) fn envelope(status: StatusCode, json: String) -> Response {
-    let headers = [
-        (CONTENT_TYPE, "application/json"),
-        (CACHE_CONTROL, "no-store"),
-    ];
-    (status, headers, Body::from(json)).into_response()
 }

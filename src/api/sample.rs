@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::ApiResult;
+use super::envelope::envelope;
 use super::error::ApiError;
-use super::reply::envelope;
 
 /// Bytes of a request's body.
 const MAX_BODY: usize = 64 * 1024;

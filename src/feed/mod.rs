@@ -26,6 +26,7 @@ mod page;
 mod prune;
 mod reader;
 pub mod relay;
+mod resume;
 mod rights;
 mod stream;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::caps::Over;
 use super::rights::Verdict;
 use super::stream::Stream;
-use super::{Feed, frame, page};
+use super::{Feed, frame, page, resume};
 use crate::failpoint;
 use crate::model::{Ended, Holder};
 use crate::store::Result;
@@ -49,7 +49,7 @@ impl Feed {
         let (opening, page) = match remembered {
             Some(remembered) => (
                 frame::opening(None),
-                page::resume(shared, &workspace, remembered).await?,
+                resume::first_page(shared, &workspace, remembered).await?,
             ),
             None => match page::head(shared, &workspace).await? {
                 Some(at) => {

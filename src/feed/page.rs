@@ -7,25 +7,36 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::frame::{self, Resync, WithId};
-use super::{Shared, fold, topic, within};
+use super::{Shared, topic, within};
 use crate::failpoint;
 use crate::model::ids::WorkspaceId;
-use crate::model::{EventId, Revision, Stamp};
+use crate::model::{Change, EventId, Revision, Stamp};
 use crate::store::snapshot::{self, Stretch, Want};
 use crate::store::{Error, Result};
 
 /// Changes of one page.
-const PAGE: Revision = 32;
+pub(super) const PAGE: Revision = 32;
 /// An answer that takes longer is none.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Missed changes that are replayed one by one; more are folded to one event a server.
-pub(super) const REPLAYED: Revision = 256;
 
 /// Frames to write, and where the stream stands after them.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) frames: VecDeque<Bytes>,
     pub(super) at: EventId,
+}
+
+impl Page {
+    /// What comes after `at`, each with its id.
+    pub(super) fn of(at: EventId, fresh: &[Change]) -> Self {
+        Self {
+            at: fresh.last().map_or(at, Change::event_id),
+            frames: fresh
+                .iter()
+                .map(|change| frame::tools_changed(change, WithId::Yes))
+                .collect(),
+        }
+    }
 }
 
 /// Where the feed stands now.
@@ -46,52 +57,9 @@ pub(super) async fn next(shared: Arc<Shared>, workspace: WorkspaceId, at: EventI
     .await?;
     let stretch = stretch.ok_or_else(|| gone(&workspace))?;
     Ok(match topic::continues(&at, &stretch, &shared.base_stamp) {
-        Ok(fresh) => Page {
-            at: fresh.last().map_or(at, crate::model::Change::event_id),
-            frames: fresh
-                .iter()
-                .map(|c| frame::tools_changed(c, WithId::Yes))
-                .collect(),
-        },
+        Ok(fresh) => Page::of(at, fresh),
         Err(why) => resync(&shared, &stretch, why),
     })
-}
-
-/// The first page of a stream that comes back with what it remembers.
-pub(super) async fn resume(
-    shared: &Arc<Shared>,
-    workspace: &WorkspaceId,
-    remembered: &str,
-) -> Result<Option<Page>> {
-    let parsed = EventId::parse(remembered);
-    let (lo, hi) = parsed
-        .as_ref()
-        .map_or((Revision::MAX, Revision::MAX), |id| {
-            (id.revision, id.revision.saturating_add(PAGE))
-        });
-    let Some(stretch) = read(shared, workspace, lo, hi).await? else {
-        return Ok(None);
-    };
-    let Some(id) = parsed else {
-        return Ok(Some(resync(shared, &stretch, Resync::UnknownId)));
-    };
-    if id.revision > stretch.head {
-        return Ok(Some(resync(shared, &stretch, Resync::Future)));
-    }
-    let fresh = match topic::continues(&id, &stretch, &shared.base_stamp) {
-        Ok(fresh) => fresh,
-        Err(why) => return Ok(Some(resync(shared, &stretch, why))),
-    };
-    if stretch.head - id.revision > REPLAYED {
-        return fold::missed(shared, workspace, id).await.map(Some);
-    }
-    Ok(Some(Page {
-        at: fresh.last().map_or(id, crate::model::Change::event_id),
-        frames: fresh
-            .iter()
-            .map(|change| frame::tools_changed(change, WithId::Yes))
-            .collect(),
-    }))
 }
 
 /// One `resync` at the newest change.

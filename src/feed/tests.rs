@@ -132,7 +132,7 @@ impl Browser {
         assert_eq!(event, "tools_changed");
         self.last_was_resync_at = None;
         let known = self.known.expect("an id before the first event");
-        if has_id && revision - known <= page::REPLAYED {
+        if has_id && revision - known <= resume::REPLAYED {
             assert_eq!(revision, known + 1, "a hole or a repetition");
         }
         assert!(revision > known, "a step back");
@@ -286,7 +286,7 @@ impl World {
             return;
         };
         let (opening, page) = if let Some(id) = last_id {
-            let page = page::resume(&self.shared, &self.workspace, &id)
+            let page = resume::first_page(&self.shared, &self.workspace, &id)
                 .await
                 .unwrap();
             // What the browser remembers, so that the model can check from there.

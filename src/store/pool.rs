@@ -74,6 +74,7 @@ impl Db {
         let write = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(LOCK_WAIT)
+            .after_release(|connection, _| Box::pin(has_no_transaction(connection)))
             .connect_with(base.clone().create_if_missing(true))
             .await?;
         let readers = |connections: u32| {
@@ -225,6 +226,14 @@ async fn answers(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
     let answer = tokio::time::timeout(ANSWER_WAIT, connection.ping());
     answer.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
     Ok(true)
+}
+
+/// After some failures (a full disk) SQLite has rolled back by itself, and the connection still
+/// counts a transaction that it can neither end nor begin again. Another one takes its place.
+async fn has_no_transaction(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    // The rollback of a dropped transaction is under way; whatever comes after it waits for it.
+    connection.ping().await?;
+    Ok(!connection.is_in_transaction())
 }
 
 /// A connection outside a transaction, given back when dropped.

@@ -1,15 +1,19 @@
 //! Redis goes away in every way: nothing is lost, nothing doubled, and it comes back by itself.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
-use tempfile::tempdir;
-use tokio::time::{Instant, timeout};
+use futures_util::StreamExt;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+use toolcast::feed::Feed;
+use toolcast::model::ids::{ServerId, WorkspaceId};
+use toolcast::model::{Source, ToolDiff};
 
 use crate::support::{
-    Backend, DEADLINE, EventStream, Program, Proxy, Redis, SOON, Stage, TestServer, connected,
-    says, unique_name, without_its_tick,
+    Backend, EventStream, Proxy, Redis, SOON, Stage, TestServer, connect, connected, listen, says,
+    tool, unique_name, without_its_tick,
 };
 
 /// A change is made on one replica and followed on the other.
@@ -153,125 +157,97 @@ async fn it_is_demoted() {
     pair.change_through_redis("promoted", Instant::now()).await;
 }
 
-/// It is down at the start: that is said once, without the password, and nothing else changes.
+/// It hangs and answers nobody, then goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_is_down_at_the_start() {
+async fn it_sleeps() {
     let mut redis = Redis::absent();
-    let folder = tempdir().unwrap();
-    let url = format!("redis://someone:hunter2@{}/3", redis.address());
-    let settings = [
-        ("REDIS_URL", &*url),
-        ("TOOLCAST_LOG", "warn,toolcast=debug"),
-    ];
-    let mut program = Program::serve(&folder, &settings).await;
-    let nobody = crate::support::Client::new(program.url());
-    assert_eq!(nobody.get("/readyz").await.data(200)["redis"], "down");
-    let mut log = program.next_log_line().await;
-    while !log.contains("Redis is not there") {
-        log = program.next_log_line().await;
-    }
-
-    let user = ["--user", "someone", "on", ">hunter2", "~*", "&*", "+@all"];
-    redis.restart(&user).await;
-    let mut seen = 0;
-    while !log.contains("Redis is back") {
-        log = program.next_log_line().await;
-        seen += usize::from(log.contains("Redis is not there"));
-        assert!(!log.contains("hunter2"), "{log}");
-    }
-    assert_eq!(seen, 0, "it was said once");
-    assert_eq!(nobody.get("/readyz").await.data(200)["redis"], "up");
-
-    // Busy with a Redis that does not answer, it still stops at once.
-    redis.kill();
-    program.signal("TERM").await;
-    let ended = timeout(SOON, program.end()).await.expect("an end in time");
-    assert!(ended.0.success());
+    redis.restart(&["--enable-debug-command", "local"]).await;
+    let mut pair = Pair::on(&redis.url()).await;
+    let sleeping: JoinHandle<String> = {
+        let address = redis.url();
+        TaskTracker::new().spawn(async move {
+            let mut raw = connect(&address).await;
+            let mut sleep = redis::cmd("DEBUG");
+            sleep.arg("SLEEP").arg(10);
+            // Nobody waits for this answer but the test.
+            sleep.query_async(&mut raw).await.unwrap_or_default()
+        })
+    };
+    let since = Instant::now();
+    says(&pair.a, "down").await;
+    says(&pair.b, "down").await;
+    pair.change_soon("asleep").await;
+    pair.change_through_redis("asleep for 10 s", since).await;
+    sleeping.await.unwrap();
 }
 
-/// Two replicas by the same name would not listen to each other: both say so.
+/// It turns away whoever reads too slowly, and lets no more than so many in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_of_the_same_name_say_so() {
+async fn its_limits_are_tight() {
     let redis = Redis::start().await;
-    let url = redis.url();
-    let folders = [tempdir().unwrap(), tempdir().unwrap()];
-    let settings = [("REDIS_URL", &*url), ("TOOLCAST_REPLICA_ID", "web-1")];
-    let mut one = Program::serve(&folders[0], &settings).await;
-    let mut other = Program::serve(&folders[1], &settings).await;
-    for program in [&mut one, &mut other] {
-        while !program
-            .next_log_line()
-            .await
-            .contains("another replica is called web-1")
-        {}
-    }
-}
-
-/// With TLS, a user and a database number, as hosted ones are.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tls_and_a_user() {
-    let folder = tempdir().unwrap();
-    certificates(folder.path());
-    let file = |name: &str| folder.path().join(name).display().to_string();
-    let mut redis = Redis::absent();
-    let (key, leaf, authority) = (file("leaf.key"), file("leaf.pem"), file("authority.pem"));
-    let port = Redis::absent().address().port();
-    let tls_port = port.to_string();
-    redis
-        .restart(&[
-            "--tls-port",
-            &tls_port,
-            "--tls-cert-file",
-            &leaf,
-            "--tls-key-file",
-            &key,
-            "--tls-ca-cert-file",
-            &authority,
-            "--tls-auth-clients",
-            "no",
-            "--user",
-            "someone",
-            "on",
-            ">p@ss word",
-            "&toolcast:*",
-            "&mcp:*",
-            "+publish",
-            "+subscribe",
-            "+ping",
-            "+hello",
-            "+select",
-        ])
+    let mut pair = Pair::on(&redis.url()).await;
+    let set = ["CONFIG", "SET", "client-output-buffer-limit"];
+    let _: String = redis.run(&[&set[..], &["pubsub 1kb 1kb 1"]].concat()).await;
+    // More than the limit at once: every subscriber is cut off.
+    let flood = "x".repeat(100_000);
+    let _: i64 = redis.run(&["PUBLISH", "toolcast:control", &flood]).await;
+    pair.change_soon("cut off for its buffer").await;
+    pair.change_through_redis("cut off for its buffer", Instant::now())
         .await;
-    let url = format!("rediss://someone:p%40ss%20word@localhost:{port}/3");
-    let settings = [("REDIS_URL", &*url), ("SSL_CERT_FILE", &*authority)];
-    let program = Program::serve(&folder, &settings).await;
-    let nobody = crate::support::Client::new(program.url());
-    let begun = Instant::now();
-    while nobody.get("/readyz").await.data(200)["redis"] != "up" {
-        assert!(begun.elapsed() < DEADLINE);
-    }
-    let known: Vec<String> = redis.run(&["PUBSUB", "CHANNELS"]).await;
-    assert_eq!(known.len(), 3, "{known:?}");
 
-    // Whoever signed this is not trusted.
-    let program = Program::serve(&tempdir().unwrap(), &settings[..1]).await;
-    let nobody = crate::support::Client::new(program.url());
-    assert_eq!(nobody.get("/readyz").await.data(200)["redis"], "down");
+    let mut raw = connect(&redis.url()).await;
+    let _: String = redis.run(&["CONFIG", "SET", "maxclients", "4"]).await;
+    for kind in ["pubsub", "normal"] {
+        let mut kill = redis::cmd("CLIENT");
+        kill.arg("KILL")
+            .arg("TYPE")
+            .arg(kind)
+            .arg("SKIPME")
+            .arg("yes");
+        let _: usize = kill.query_async(&mut raw).await.unwrap();
+    }
+    // One of the four has no place.
+    pair.change_soon("too many are connected").await;
+    drop(raw);
+    pair.change_through_redis("there is room again", Instant::now())
+        .await;
 }
 
-/// An authority, and a certificate of its for localhost.
-fn certificates(folder: &Path) {
-    let script = "
-        set -e
-        new='openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2'
-        $new -subj /CN=authority -keyout authority.key -out authority.pem
-        $new -subj /CN=localhost -addext subjectAltName=DNS:localhost \\
-             -addext basicConstraints=critical,CA:FALSE \\
-             -CA authority.pem -CAkey authority.key -keyout leaf.key -out leaf.pem";
-    let made = Command::new("/bin/sh")
-        .args(["-c", script])
-        .current_dir(folder)
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "openssl: {made:?}");
+/// A thousand changes while it is away: each is seen soon, and nothing of it comes again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_burst_when_it_returns() {
+    let mut redis = Redis::start().await;
+    let mut pair = Pair::on(&redis.url()).await;
+    redis.kill();
+    let feed = pair.a.feed().clone();
+    for _ in 0..10 {
+        write(&feed, &pair.stage, 100).await;
+        let begun = Instant::now();
+        for _ in 0..100 {
+            pair.seen += 1;
+            assert_eq!(pair.stream.next_event().await.json()["revision"], pair.seen);
+        }
+        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    }
+    redis.restart(&[]).await;
+    let name = "mcp:workflow_tools_changed".to_owned();
+    let mut raw = listen(&redis.url(), &[name]).await;
+    connected(&pair.a).await;
+    connected(&pair.b).await;
+    pair.change().await;
+    let message = raw.on_message().next().await.expect("a message");
+    let payload: Value = serde_json::from_slice(message.get_payload_bytes()).unwrap();
+    assert_eq!(payload["revision"], pair.seen, "the first is the newest");
+}
+
+/// Writes changes in one transaction.
+async fn write(feed: &Feed, stage: &Stage, count: usize) {
+    let (workspace, server) = (WorkspaceId::from(&*stage.workspace), ServerId::from("s"));
+    let diff = ToolDiff::between(&[], &[tool("more")]).unwrap();
+    let mut write = feed.begin(&workspace).await.unwrap().unwrap();
+    for _ in 0..count {
+        let recorded = write.record(Source::Workflow, &server, "Desk", &diff);
+        recorded.await.unwrap();
+    }
+    write.commit().await.unwrap();
 }

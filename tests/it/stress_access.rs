@@ -6,7 +6,8 @@ use serde_json::json;
 use toolcast::failpoint;
 
 use crate::support::{
-    DEADLINE, Elsewhere, EventStream, Frame, Stage, TestServer, Wire, Workspace, large_diff,
+    DEADLINE, Elsewhere, EventStream, Frame, Stage, TestServer, Wire, Workspace, execute,
+    large_diff,
 };
 
 /// Far behind, and yet within what a topic keeps.
@@ -103,9 +104,9 @@ both! {
     }
 }
 
-/// The heartbeat goes on beside a check that finds nothing wrong.
+/// A checked stream goes on, until the check finds what no revocation tells of.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_checked_stream_goes_on() {
+async fn the_timed_check_needs_no_revocation() {
     let server = TestServer::start_with(crate::support::Backend::Sqlite, |config| {
         config.heartbeat = Duration::from_secs(1);
     })
@@ -118,4 +119,7 @@ async fn a_checked_stream_goes_on() {
         assert_ne!(frame.event.as_deref(), Some("closing"));
         beats += usize::from(frame.comment.as_deref() == Some("heartbeat"));
     }
+    let db = workspace.server.database().connect().await;
+    execute(&db, "DELETE FROM membership WHERE permission = 'read'").await;
+    assert_eq!(ended(&mut stream).await, "access_removed");
 }

@@ -6,7 +6,7 @@ use http_body::Body;
 
 use super::super::hub::Registration;
 use super::super::tests::World;
-use super::super::{Stream, page, reader};
+use super::super::{Stream, reader, resume};
 use super::*;
 use crate::model::ids::{SessionId, UserId};
 use crate::model::{Credential, Ended, EventId, Subject, Timestamp};
@@ -138,7 +138,7 @@ async fn what_was_read_after_the_right_was_gone_is_not_shown() {
         stamp: shared.base_stamp.clone(),
         revision: 0,
     };
-    let missed = page::resume(shared, &world.workspace, &beginning.to_string()).await;
+    let missed = resume::first_page(shared, &world.workspace, &beginning.to_string()).await;
     let missed = missed.unwrap().unwrap();
     let topics = shared.hub.take_dirty(1);
     let snapshot = reader::look(shared, &topics).await.unwrap();

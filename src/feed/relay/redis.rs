@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::connection::{ANSWERING, Connection, Lost, Pauses, WATCHING, ping};
 use self::state::{Side, State};
-use super::Local;
+use super::local::Local;
 use super::message::{self, Channel, Heard, Message, News};
 
 /// Messages that may wait to be sent. One too many is dropped: the tick catches up.
@@ -31,6 +31,9 @@ const WAITING: usize = 4096;
 const BATCH: usize = 64;
 /// After a longer time without a connection, what waits for one is not told any more.
 const STALE: Duration = Duration::from_millis(500);
+
+/// Whoever asks whether it is there does not wait longer: it matters little.
+const READY: Duration = Duration::from_millis(500);
 
 /// How to reach the other replicas.
 pub struct Options {
@@ -128,8 +131,8 @@ impl Redis {
             return false;
         };
         let [mut one, mut other] = both;
-        let (one, other) = tokio::join!(ping(&mut one), ping(&mut other));
-        one.is_ok() && other.is_ok()
+        let asking = async { tokio::join!(ping(&mut one), ping(&mut other)) };
+        matches!(timeout(READY, asking).await, Ok((Ok(()), Ok(()))))
     }
 
     /// The two tasks it lives on. Once: the second time there is nothing to send.
@@ -171,7 +174,7 @@ impl Inner {
                 Err(lost) => lost,
             };
             self.state.lost(Side::Subscriber, &lost);
-            tokio::time::sleep(pauses.next(begun)).await;
+            tokio::time::sleep(pauses.next(begun.elapsed())).await;
         }
     }
 
@@ -232,7 +235,7 @@ impl Inner {
                 Err(lost) => lost,
             };
             self.state.lost(Side::Publisher, &lost);
-            tokio::time::sleep(pauses.next(begun)).await;
+            tokio::time::sleep(pauses.next(begun.elapsed())).await;
         }
     }
 
@@ -293,3 +296,6 @@ impl Inner {
         message::ping(&self.origin, &self.process)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, Value, cmd};
-use tokio::time::{Instant, MissedTickBehavior, timeout};
+use tokio::time::{MissedTickBehavior, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// A connection that takes longer to be made, its sign-in included, is none.
@@ -135,10 +135,10 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
-    /// After a try that began at `begun` and came to nothing in the end. Two replicas that lost
-    /// the same Redis do not come back in step.
-    pub(super) fn next(&mut self, begun: Instant) -> Duration {
-        let next = if begun.elapsed() >= STEADY {
+    /// After a try that took `lived` until it came to nothing. Two replicas that lost the same
+    /// Redis do not come back in step.
+    pub(super) fn next(&mut self, lived: Duration) -> Duration {
+        let next = if lived >= STEADY {
             SHORTEST
         } else {
             (self.last * 2).clamp(SHORTEST, LONGEST)
