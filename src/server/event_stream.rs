@@ -5,7 +5,7 @@
 //! socket, a body and a few words of state. Nothing is left behind, because hyper flushes one
 //! response before it reads the next request. The stream's end is the connection's end.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 /// Frames that are ready together go out in one write of at most this many bytes.
-const BATCH: usize = 4 * 1024;
+const BATCH: usize = 2 * 1024;
 /// What a client may send while it reads a stream; nobody has a reason to send anything.
 const CHATTER: usize = 64 * 1024;
 
@@ -254,18 +254,24 @@ impl Batch {
 
     /// Adds a frame; one that does not fit comes back, framed, to be written after the batch.
     fn push(&mut self, data: &Bytes, chunked: bool) -> Result<(), Bytes> {
-        let size = if chunked {
-            format!("{:x}\r\n", data.len())
-        } else {
-            String::new()
-        };
-        let end: &[u8] = if chunked { b"\r\n" } else { b"" };
         if self.len + data.len() + Self::FRAMING > BATCH {
-            return Err([size.as_bytes(), data, end].concat().into());
+            if !chunked {
+                return Err(data.clone());
+            }
+            let size = format!("{:x}\r\n", data.len());
+            return Err([size.as_bytes(), data, b"\r\n"].concat().into());
         }
-        self.add(size.as_bytes());
+        if !chunked {
+            self.add(data);
+            return Ok(());
+        }
+        let mut room = &mut self.bytes[self.len..];
+        let before = room.len();
+        // There is room for it: see above.
+        let _ = write!(room, "{:x}\r\n", data.len());
+        self.len += before - room.len();
         self.add(data);
-        self.add(end);
+        self.add(b"\r\n");
         Ok(())
     }
 
