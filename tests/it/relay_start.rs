@@ -109,7 +109,8 @@ async fn tls_and_a_user() {
     assert_eq!(known.len(), 3, "{known:?}");
 
     // Whoever signed this is not trusted.
-    let program = Program::serve(&tempdir().unwrap(), &settings[..1]).await;
+    let folder = tempdir().unwrap();
+    let program = Program::serve(&folder, &settings[..1]).await;
     let nobody = Client::new(program.url());
     assert_eq!(nobody.get("/readyz").await.data(200)["redis"], "down");
 }
