@@ -12,8 +12,8 @@ use toolcast::model::ids::{ServerId, WorkspaceId};
 use toolcast::model::{Source, ToolDiff};
 
 use crate::support::{
-    Backend, EventStream, Proxy, Redis, SOON, Stage, TestServer, connect, connected, listen, says,
-    tool, unique_name, without_its_tick,
+    Backend, EventStream, Proxy, Redis, SOON, Stage, TestServer, Workspace, connect, connected,
+    listen, says, tool, unique_name, without_its_tick,
 };
 
 /// A change is made on one replica and followed on the other.
@@ -250,4 +250,43 @@ async fn write(feed: &Feed, stage: &Stage, count: usize) {
         recorded.await.unwrap();
     }
     write.commit().await.unwrap();
+}
+
+/// A grant goes on one replica, a change comes on another, and no Redis tells of either: whoever
+/// lost the grant does not see the change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_goes_while_it_is_away() {
+    let mut redis = Redis::start().await;
+    let b_name = unique_name("b");
+    let a = TestServer::start_with(Backend::Postgres, |config| {
+        config.redis_url = Some(redis.url().as_str().into());
+    })
+    .await;
+    let b = a.replica_with(|config| config.replica_id = Some(b_name.clone()));
+    let b = b.await;
+    connected(&b).await;
+    let workspace = Workspace::on(a).await;
+    let (id, reader) = (&workspace.id, workspace.reader.user().await);
+    let mut theirs = workspace.reader.at(&b.url()).events(id).await;
+    let mut others = workspace.writer.at(&b.url()).events(id).await;
+    redis.kill();
+    // Nor does the tick: only the read that brings the change can know.
+    let _gate = without_its_tick(&b_name).await;
+    let path = format!("/api/workspaces/{id}/members/{reader}");
+    assert_eq!(workspace.admin.delete(&path).await.status, 204);
+    let diff = ToolDiff::between(&[], &[tool("secret")]).unwrap();
+    let mut write = b
+        .feed()
+        .begin(&WorkspaceId::from(&**id))
+        .await
+        .unwrap()
+        .unwrap();
+    let server = ServerId::from("s");
+    let recorded = write.record(Source::Workflow, &server, "Desk", &diff);
+    recorded.await.unwrap();
+    write.commit().await.unwrap();
+    assert_eq!(others.next_event().await.json()["revision"], 1);
+    let told = theirs.rest().await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].json()["reason"], "access_removed");
 }
