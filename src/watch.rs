@@ -1,12 +1,12 @@
 //! `toolcast watch`: a workspace's feed in a terminal, as any client of the API would follow it.
 
 mod line;
+mod options;
 
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
 use futures_util::StreamExt;
 use rand::Rng;
 use reqwest::header::{ACCEPT, RETRY_AFTER};
@@ -15,6 +15,8 @@ use reqwest::{Client, Response, StatusCode};
 use serde_json::{Value, json};
 use sse_stream::{Sse, SseStream};
 use url::Url;
+
+pub use options::Options;
 
 use crate::config::Secret;
 
@@ -26,38 +28,10 @@ const LONGEST_RETRY: Duration = Duration::from_mins(1);
 const CONNECTING: Duration = Duration::from_secs(10);
 /// A stream that is silent for longer than the longest heartbeat is dead.
 const SILENCE: Duration = Duration::from_mins(6);
+/// How many other workspaces a refusal names.
+const MAX_NAMED: usize = 10;
 /// How long signing out may take at the end.
 const SIGNING_OUT: Duration = Duration::from_secs(1);
-
-/// What to watch, and who watches.
-#[derive(Debug, Clone, Args)]
-pub struct Options {
-    /// Id of the workspace
-    #[arg(long, value_name = "ID")]
-    pub workspace: String,
-
-    /// Where the service is
-    #[arg(long, default_value = "http://127.0.0.1:8080")]
-    pub url: Url,
-
-    /// E-mail to sign in with
-    #[arg(
-        long,
-        env = "TOOLCAST_EMAIL",
-        value_name = "TOOLCAST_EMAIL",
-        hide_env = true
-    )]
-    pub email: Option<String>,
-
-    /// Password to sign in with; better set as a variable, which other users do not see
-    #[arg(
-        long,
-        env = "TOOLCAST_PASSWORD",
-        value_name = "TOOLCAST_PASSWORD",
-        hide_env = true
-    )]
-    pub password: Option<Secret>,
-}
 
 /// Why a stream is not open, or no longer.
 enum Lost {
@@ -179,10 +153,8 @@ impl Watcher<'_> {
     }
 
     fn address(&self, path: &str) -> Result<Url> {
-        self.options
-            .url
-            .join(path)
-            .context("--url: expected http:// or https:// and a host")
+        let url = self.options.url.join(path);
+        url.context("--url: expected http:// or https:// and a host")
     }
 
     /// `None` when the session's cookie is in the jar.
@@ -196,7 +168,7 @@ impl Watcher<'_> {
             .await;
         let response = match sent {
             Ok(response) => response,
-            Err(error) => return Ok(Some(unreachable(&error))),
+            Err(error) => return Ok(Some(self.unreachable(&error))),
         };
         match response.status() {
             StatusCode::OK => Ok(None),
@@ -226,7 +198,7 @@ impl Watcher<'_> {
         }
         let response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return Ok(Err(unreachable(&error))),
+            Err(error) => return Ok(Err(self.unreachable(&error))),
         };
         match response.status() {
             StatusCode::OK => Ok(Ok(response)),
@@ -277,9 +249,39 @@ impl Watcher<'_> {
             Some(list.collect::<Vec<_>>()).filter(|list| !list.is_empty())
         };
         match asked.await {
-            Some(list) => format!(", or watch one of: {}", list.join(", ")),
+            Some(list) => format!(", or watch one of:\n{}", line::list(&list, MAX_NAMED)),
             None => ".".to_owned(),
         }
+    }
+
+    /// What to tell when the stream ended for a reason that no waiting helps against.
+    fn end_for_good(&self, reason: &str) -> Option<String> {
+        let (workspace, email) = (&self.options.workspace, self.email);
+        match reason {
+            "workspace_deleted" => Some(format!(
+                "workspace {workspace} was deleted: nothing is left to watch. Name another one \
+                 with --workspace"
+            )),
+            "access_removed" => Some(format!(
+                "{email} may not read workspace {workspace} any more. Ask one of its admins to be \
+                 added again"
+            )),
+            "user_deleted" => Some(format!(
+                "the user {email} was deleted. Set TOOLCAST_EMAIL and TOOLCAST_PASSWORD to those \
+                 of another user who may read the workspace"
+            )),
+            _ => None,
+        }
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Lost {
+        let url = &self.options.url;
+        let what = if error.is_connect() {
+            format!("nobody answers at {url}")
+        } else {
+            format!("the request to {url} failed")
+        };
+        Lost::Again(what, None)
     }
 
     /// Prints what comes until the stream ends.
@@ -311,6 +313,9 @@ impl Watcher<'_> {
         let kind = event.event.as_deref().unwrap_or("message");
         if kind == "closing" {
             let reason = data["reason"].as_str().unwrap_or("unknown");
+            if let Some(end) = self.end_for_good(reason) {
+                bail!(end);
+            }
             let why = format!("the service closed the stream ({})", line::plain(reason));
             let after = data["retryMs"].as_u64().map(Duration::from_millis);
             return Ok(Some(Lost::Again(why, after)));
@@ -320,13 +325,4 @@ impl Watcher<'_> {
         self.last_event_id = event.id.or(self.last_event_id.take());
         Ok(None)
     }
-}
-
-fn unreachable(error: &reqwest::Error) -> Lost {
-    let what = if error.is_connect() {
-        "nobody answers there"
-    } else {
-        "the request failed"
-    };
-    Lost::Again(what.to_owned(), None)
 }

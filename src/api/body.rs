@@ -1,4 +1,4 @@
-//! A request's body: at most 10 MiB, in time, and then JSON.
+//! A request's body: bounded in size and time ([`receive`]), and mostly JSON ([`Body`]).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,14 +15,50 @@ use crate::model::ids::WorkspaceId;
 /// The path parameter that names a workspace.
 pub(super) const WORKSPACE_PARAM: &str = "workspaceId";
 
-/// Largest request body in bytes (contract 1.3).
-const MAX_BODY: usize = 10 * 1024 * 1024;
-/// How long a body may take to arrive.
-const BODY_DEADLINE: Duration = Duration::from_secs(30);
-/// How much of a body that is over the limit is read and thrown away.
-const MAX_DISCARDED: usize = 4 * MAX_BODY;
+/// What is taken of a JSON body (contract 1.3).
+const JSON: Bounds = Bounds {
+    bytes: 10 * 1024 * 1024,
+    deadline: BODY_DEADLINE,
+};
+/// How long any body may take to arrive.
+pub const BODY_DEADLINE: Duration = Duration::from_secs(30);
+/// How much of a body that is over its bound is read and thrown away, in bytes.
+const MAX_DISCARDED: usize = 40 * 1024 * 1024;
 /// For how long.
 const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How much of a body is taken, and how long it may take to arrive.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Its size in bytes, at most.
+    pub bytes: usize,
+    /// From the first look at it to its end.
+    pub deadline: Duration,
+}
+
+/// The whole body of a request: 413 when it is larger than its bounds, 408 when it is later, 400
+/// when it breaks off.
+pub async fn receive(request: &mut Request, bounds: Bounds) -> Result<Bytes, ApiError> {
+    let mut body = std::mem::take(request.body_mut());
+    let announced = http_body::Body::size_hint(&body).lower();
+    if announced > bounds.bytes as u64 {
+        discard(body).await;
+        return Err(ApiError::BodyTooLarge);
+    }
+    let collecting = Limited::new(&mut body, bounds.bytes).collect();
+    let collected = tokio::time::timeout(bounds.deadline, collecting)
+        .await
+        .map_err(|_| ApiError::BodyTooSlow)?;
+    match collected {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            discard(body).await;
+            Err(ApiError::BodyTooLarge)
+        }
+        // The client went away, or broke the transfer's framing.
+        Err(_) => Err(ApiError::malformed()),
+    }
+}
 
 /// Why a body is not an object.
 enum BadBody {
@@ -86,25 +122,7 @@ impl Body {
     }
 
     pub(super) async fn receive(request: &mut Request) -> Result<Self, ApiError> {
-        let mut body = std::mem::take(request.body_mut());
-        let announced = http_body::Body::size_hint(&body).lower();
-        if announced > MAX_BODY as u64 {
-            discard(body).await;
-            return Err(ApiError::BodyTooLarge);
-        }
-        let collecting = Limited::new(&mut body, MAX_BODY).collect();
-        let collected = tokio::time::timeout(BODY_DEADLINE, collecting)
-            .await
-            .map_err(|_| ApiError::BodyTooSlow)?;
-        match collected {
-            Ok(collected) => Ok(Self(collected.to_bytes())),
-            Err(error) if error.is::<LengthLimitError>() => {
-                discard(body).await;
-                Err(ApiError::BodyTooLarge)
-            }
-            // The client went away, or broke the transfer's framing.
-            Err(_) => Err(ApiError::malformed()),
-        }
+        Ok(Self(receive(request, JSON).await?))
     }
 }
 

@@ -32,6 +32,8 @@ pub enum ApiError {
     BodyTooLarge,
     /// The body did not arrive in time.
     BodyTooSlow,
+    /// The body is of a type that the route does not take.
+    BodyOfOtherType,
     /// No such route.
     NoRoute,
     /// The route does not know this method.
@@ -90,6 +92,7 @@ impl ApiError {
             Self::Unavailable | Self::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::BodyTooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyOfOtherType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::NoMethod => StatusCode::METHOD_NOT_ALLOWED,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -109,6 +112,7 @@ impl ApiError {
             }
             Self::BodyTooLarge => "MCP management request body exceeds maximum size",
             Self::BodyTooSlow => "Request body was not received in time",
+            Self::BodyOfOtherType => "Unsupported media type",
             Self::NoRoute => "Not found",
             Self::NoMethod => "Method not allowed",
             Self::Internal => "Internal server error",

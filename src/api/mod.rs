@@ -24,7 +24,7 @@ use axum::Router;
 use axum::extract::FromRef;
 use axum::routing::{delete, get, post, put};
 
-pub use body::Body;
+pub use body::{BODY_DEADLINE, Body, Bounds, receive};
 pub use error::{ApiError, ApiResult};
 pub use extract::{
     Access, Administering, Client, InstanceAdmin, Level, Path, Query, Reading, Signed, Writing,
@@ -47,7 +47,7 @@ pub struct AppState {
     pub feed: Feed,
 }
 
-/// All routes.
+/// All routes. What is at none of them is answered by the pages, which know who wants a page.
 pub fn router(state: AppState) -> Router {
     Router::new()
         .route("/api/auth/sign-in", post(sign_in::sign_in))
@@ -107,7 +107,6 @@ pub fn router(state: AppState) -> Router {
         )
         .route("/api/workflows/{id}/deploy", post(workflows::deploy))
         .route("/api/workflows/{id}/undeploy", post(workflows::undeploy))
-        .fallback(async || ApiError::NoRoute)
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(axum::middleware::from_fn(renew_cookie))
         .with_state(state)

@@ -76,7 +76,21 @@ enum Place {
 }
 
 fn too_many(retry_after: u64) -> Error {
-    Refusal::too_many("Too many sign-in attempts, try again later", retry_after).into()
+    let text = format!(
+        "Too many failed sign-ins; try again in {}",
+        wait(retry_after)
+    );
+    Refusal::too_many(text, retry_after).into()
+}
+
+/// A time to wait in words, never shorter than it is.
+fn wait(seconds: u64) -> String {
+    let (n, unit) = if seconds < 60 {
+        (seconds, "second")
+    } else {
+        (seconds.div_ceil(60), "minute")
+    };
+    format!("{n} {unit}{}", if n == 1 { "" } else { "s" })
 }
 
 impl Auth {
@@ -242,6 +256,21 @@ mod tests {
         assert_eq!(judge(9, 2, &second), Judgement::Wait(Place::Behind));
         let refused = Judgement::Refuse { retry_after: 599 };
         assert_eq!(judge(10, 1, &first), refused);
+    }
+
+    #[test]
+    fn a_wait_is_told_in_words_and_never_too_short() {
+        let words = [1, 2, 59, 60, 61, 599, 600].map(wait);
+        let expected = [
+            "1 second",
+            "2 seconds",
+            "59 seconds",
+            "1 minute",
+            "2 minutes",
+            "10 minutes",
+            "10 minutes",
+        ];
+        assert_eq!(words, expected);
     }
 
     #[test]

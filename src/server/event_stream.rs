@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use axum::body::{Body, HttpBody};
 use axum::response::Response;
 use bytes::{Buf, Bytes};
-use http::header::{CONTENT_TYPE, DATE, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_TYPE, DATE, TRANSFER_ENCODING};
 use http::{Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -110,6 +110,8 @@ fn encode_head(head: &http::response::Parts, chunked: bool) -> Bytes {
     }
     if chunked {
         line(&mut text, TRANSFER_ENCODING.as_str(), b"chunked");
+        // Or a client may send its next request where nobody reads it any more.
+        line(&mut text, CONNECTION.as_str(), b"close");
     }
     if !head.headers.contains_key(DATE) {
         #[expect(

@@ -68,6 +68,20 @@ fn tool(value: &Value) -> String {
     text
 }
 
+/// One entry a line, at most `most`, and how many more there are.
+pub(super) fn list(entries: &[String], most: usize) -> String {
+    let mut lines: Vec<String> = entries
+        .iter()
+        .take(most)
+        .map(|entry| format!("  {entry}"))
+        .collect();
+    let left = entries.len().saturating_sub(most);
+    if left > 0 {
+        lines.push(format!("  and {left} more"));
+    }
+    lines.join("\n")
+}
+
 /// Without anything a terminal would act on.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -125,6 +139,13 @@ mod tests {
             "1970-01-01T00:00:00.000Z  a\\u{1b}[2Jb\\r\\n\\u{202e}c: added \\u{7}"
         );
         assert_eq!(of("new\u{1b}", &json!({"a": 1})), "new\\u{1b}: {\"a\":1}");
+    }
+
+    #[test]
+    fn a_long_list_ends_in_a_number() {
+        let entries: Vec<String> = (1..=4).map(|n| n.to_string()).collect();
+        assert_eq!(list(&entries, 4), "  1\n  2\n  3\n  4");
+        assert_eq!(list(&entries, 3), "  1\n  2\n  3\n  and 1 more");
     }
 
     #[test]

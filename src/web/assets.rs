@@ -6,7 +6,6 @@
 
 use std::sync::LazyLock;
 
-use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -46,6 +45,7 @@ static ASSETS: &[Asset] = assets! {
     "menu.js": JS,
     "sample.js": JS,
     "servers.js": JS,
+    "state.js": JS,
     "stream.js": JS,
     "toolcast.css": CSS,
 };
@@ -72,14 +72,9 @@ fn short(hash: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(hash.get(..12).unwrap_or(hash))
 }
 
-/// Serves one asset.
-pub(super) async fn serve(
-    Path((digest, name)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> Response {
-    let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
+/// Serves one asset; `None` when there is none of this name.
+pub(super) fn serve(digest: &str, name: &str, headers: &HeaderMap) -> Option<Response> {
+    let asset = ASSETS.iter().find(|asset| asset.name == name)?;
     let keep = if digest == *DIGEST {
         "public, max-age=31536000, immutable"
     } else {
@@ -87,10 +82,10 @@ pub(super) async fn serve(
     };
     let tag = format!("\"{}\"", short(&Sha256::digest(asset.bytes)));
     let head = [(CACHE_CONTROL, keep.to_owned()), (ETAG, tag.clone())];
-    if knows(&headers, &tag) {
-        return (StatusCode::NOT_MODIFIED, head).into_response();
+    if knows(headers, &tag) {
+        return Some((StatusCode::NOT_MODIFIED, head).into_response());
     }
-    (head, [(CONTENT_TYPE, asset.content_type)], asset.bytes).into_response()
+    Some((head, [(CONTENT_TYPE, asset.content_type)], asset.bytes).into_response())
 }
 
 /// Whether the browser has the file that `tag` names.

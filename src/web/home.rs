@@ -1,14 +1,15 @@
 //! A workspace's page, and the forms on it.
 
 use askama::Template;
-use axum::Form;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 use serde::Deserialize;
 
 use super::assets;
-use super::page::{PageResult, Refused, Visitor, render};
+use super::form::{Form, shown_again};
+use super::page::{Refused, render};
+use super::problem::{PageResult, Visitor};
 use crate::api::{ApiError, Query};
 use crate::auth::{Auth, Caller, User, Workspace};
 use crate::catalog::Catalog;
@@ -70,19 +71,6 @@ pub(super) struct Which {
     workspace: Option<WorkspaceId>,
 }
 
-/// The form that makes a workspace.
-#[derive(Debug, Deserialize)]
-pub(super) struct NewWorkspace {
-    name: String,
-}
-
-/// The form that makes the sample.
-#[derive(Debug, Deserialize)]
-pub(super) struct NewSample {
-    #[serde(rename = "workspaceId")]
-    workspace: WorkspaceId,
-}
-
 /// The workspace's page; for someone without a workspace, the form that makes one.
 pub(super) async fn show(
     State(auth): State<Auth>,
@@ -90,12 +78,10 @@ pub(super) async fn show(
     Query(which): Query<Which>,
 ) -> PageResult {
     let workspaces = auth.workspaces(&caller).await?;
-    let shown = workspaces.iter().find(|workspace| {
-        which
-            .workspace
-            .as_ref()
-            .is_none_or(|id| *id == workspace.id)
-    });
+    let named = which.workspace.filter(|id| !id.as_str().is_empty());
+    let shown = workspaces
+        .iter()
+        .find(|workspace| named.as_ref().is_none_or(|id| *id == workspace.id));
     match shown {
         Some(workspace) => Ok(render(
             StatusCode::OK,
@@ -113,15 +99,16 @@ pub(super) async fn show(
 pub(super) async fn make_workspace(
     State(auth): State<Auth>,
     Visitor(caller): Visitor,
-    Form(form): Form<NewWorkspace>,
+    form: Form,
 ) -> PageResult {
-    match auth.create_workspace(&caller, &form.name).await {
+    let name = form.text("name");
+    match auth.create_workspace(&caller, name).await {
         Ok(workspace) => Ok(lead_to(&workspace.id)),
         Err(error) => {
             let refused = Refused::from(error).reading("Invalid request format", BAD_NAME);
             let workspaces = auth.workspaces(&caller).await?;
             let error = Some(refused.text.as_str());
-            let page = new_workspace(&caller, &workspaces, &form.name, error).render();
+            let page = new_workspace(&caller, &workspaces, shown_again(name), error).render();
             Ok(refused.on(page))
         }
     }
@@ -132,12 +119,16 @@ pub(super) async fn make_sample(
     State(auth): State<Auth>,
     State(catalog): State<Catalog>,
     Visitor(caller): Visitor,
-    Form(form): Form<NewSample>,
+    form: Form,
 ) -> PageResult {
+    let named = form.text("workspaceId");
+    if named.is_empty() {
+        return Err(ApiError::invalid("The form does not say in which workspace.").into());
+    }
     let workspaces = auth.workspaces(&caller).await?;
     let workspace = workspaces
         .iter()
-        .find(|workspace| workspace.id == form.workspace)
+        .find(|workspace| workspace.id.as_str() == named)
         .ok_or_else(no_access)?;
     if workspace.permission < Permission::Write {
         let text = "Write or admin permission required for MCP server management";

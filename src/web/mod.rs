@@ -12,18 +12,21 @@
 //! loopback). Nothing is told to other origins either way.
 
 mod assets;
+mod form;
 mod home;
 mod page;
+mod problem;
 mod sign_in;
 
 use axum::Router;
+use axum::extract::Path;
 use axum::middleware::{from_fn, map_response};
 use axum::response::Response;
 use axum::routing::{get, post};
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
 use crate::api::{AppState, renew_cookie};
 
@@ -32,7 +35,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; \
      base-uri 'none'";
 
-/// All pages and their assets.
+/// All pages and their assets, and the answer to what is neither a page nor of the API.
 pub fn router(state: AppState) -> Router {
     Router::new()
         .route("/", get(home::show))
@@ -40,10 +43,23 @@ pub fn router(state: AppState) -> Router {
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
         .route("/sign-out", post(sign_in::leave))
         .route("/workspaces", post(home::make_workspace))
-        .route(assets::ROUTE, get(assets::serve))
+        .route(assets::ROUTE, get(asset))
+        .fallback(problem::nothing_there)
+        .method_not_allowed_fallback(problem::not_that_way)
         .layer(from_fn(renew_cookie))
         .layer(map_response(protect))
         .with_state(state)
+}
+
+async fn asset(
+    Path((digest, name)): Path<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    match assets::serve(&digest, &name, &headers) {
+        Some(served) => served,
+        None => problem::nothing_there(uri, headers).await,
+    }
 }
 
 /// What every reply of this room carries.

@@ -1,7 +1,6 @@
 //! Signing in and out with plain forms.
 
 use askama::Template;
-use axum::Form;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
@@ -9,7 +8,9 @@ use http::header::SET_COOKIE;
 use serde::Deserialize;
 
 use super::assets;
-use super::page::{PageResult, Refused, render};
+use super::form::Form;
+use super::page::{Refused, render};
+use super::problem::PageResult;
 use crate::api::{ApiError, Client, Query, Signed};
 use crate::auth::Auth;
 
@@ -36,17 +37,18 @@ fn form<'a>(token: Option<&'a str>, email: &'a str, error: Option<&'a str>) -> S
 const USED_UP: &str = "This link was used already or is too old. Sign in with your password, or ask \
      for a new link.";
 
+/// What someone who left a field empty is told.
+const INCOMPLETE: &str = "Fill in both your e-mail address and your password.";
+/// Longest e-mail that is looked at, in bytes (RFC 3696).
+const MAX_EMAIL: usize = 320;
+/// What someone with a longer one is told.
+const LONG_EMAIL: &str = "That is too long for an e-mail address. Enter the one you sign in with.";
+/// Longest token of a link that is looked at, in bytes.
+const MAX_TOKEN: usize = 128;
+
 /// What the link carries.
 #[derive(Debug, Deserialize)]
 pub(super) struct Link {
-    token: Option<String>,
-}
-
-/// What the form holds.
-#[derive(Deserialize)]
-pub(super) struct Entry {
-    email: String,
-    password: String,
     token: Option<String>,
 }
 
@@ -76,24 +78,28 @@ pub(super) async fn show(
 
 /// Signs in, with the password or with the link's token; then leads home. A refusal is told in the
 /// form.
-pub(super) async fn enter(
-    State(auth): State<Auth>,
-    client: Client,
-    Form(entry): Form<Entry>,
-) -> Response {
-    let entered = match &entry.token {
-        Some(token) => {
-            let email = Some(entry.email.as_str());
-            auth.redeem_link(token, email, &entry.password, None).await
-        }
-        None => auth.sign_in(&entry.email, &entry.password, client.0).await,
+pub(super) async fn enter(State(auth): State<Auth>, client: Client, entry: Form) -> Response {
+    let (email, password) = (entry.text("email"), entry.text("password"));
+    let token = entry.given("token");
+    let again = |status, token, email, text| render(status, &form(token, email, Some(text)));
+    if token.is_some_and(|token| token.len() > MAX_TOKEN) {
+        return again(StatusCode::UNAUTHORIZED, None, "", USED_UP);
+    }
+    if email.len() > MAX_EMAIL {
+        return again(StatusCode::BAD_REQUEST, token, "", LONG_EMAIL);
+    }
+    if email.trim().is_empty() || password.is_empty() {
+        return again(StatusCode::BAD_REQUEST, token, email, INCOMPLETE);
+    }
+    let entered = match token {
+        Some(token) => auth.redeem_link(token, Some(email), password, None).await,
+        None => auth.sign_in(email, password, client.0).await,
     };
     match entered {
         Ok(signed_in) => ([(SET_COOKIE, signed_in.cookie)], Redirect::to("/")).into_response(),
         Err(error) => {
             let refused = Refused::from(error);
-            let page = form(entry.token.as_deref(), &entry.email, Some(&refused.text));
-            let html = page.render();
+            let html = form(token, email, Some(&refused.text)).render();
             refused.on(html)
         }
     }

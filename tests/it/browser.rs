@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use crate::support::{ADMIN, Backend, Browser, Client, Program, TestServer};
 
 /// True in the page once its stream is open.
-const LIVE: &str = "return document.getElementById('state').dataset.state === 'live'";
+pub(crate) const LIVE: &str = "return document.getElementById('state').dataset.state === 'live'";
 
 /// A tool of the sample, and how to rename it.
 struct Sample {
@@ -46,7 +46,8 @@ fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
 
-async fn sign_in(browser: &Browser, server: &TestServer) {
+/// Signs in as the admin, and waits until their page is live.
+pub(crate) async fn sign_in(browser: &Browser, server: &TestServer) {
     browser.open(&format!("{}/sign-in", server.url())).await;
     browser.fill("#email", ADMIN.0).await;
     browser.fill("#password", ADMIN.1).await;

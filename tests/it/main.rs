@@ -14,6 +14,7 @@ mod access;
 mod any_body;
 mod architecture;
 mod browser;
+mod browser_pages;
 mod crash;
 mod disk_full;
 mod documents;

@@ -1,9 +1,13 @@
 //! The pages as replies: forms, redirects, headers, assets. What they do in a browser is in
 //! `browser.rs`.
 
-use serde_json::json;
+use std::time::Duration;
 
-use crate::support::{ADMIN, Client, Reply, TestServer};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{ADMIN, Backend, Client, DEADLINE, Reply, TestServer};
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
@@ -64,8 +68,11 @@ both! {
             assert_eq!(post_form(&client, "/sign-in", &wrong).await.status, 401);
         }
         let reply = post_form(&client, "/sign-in", &wrong).await;
-        says(&reply, 429, "role=\"alert\"");
-        assert!(reply.header("retry-after").is_some());
+        says(&reply, 429, "Too many failed sign-ins; try again in 10 minutes");
+        assert_eq!(reply.header("retry-after"), Some("600"));
+        server.clock.advance(Duration::from_secs(9 * 60 + 15));
+        let reply = post_form(&client, "/sign-in", &wrong).await;
+        says(&reply, 429, "try again in 45 seconds");
     }
 
     async fn a_link_is_used_up_by_the_form_and_not_by_looking(server: TestServer) {
@@ -128,7 +135,7 @@ both! {
 
 #[tokio::test]
 async fn every_reply_is_protected() {
-    let server = TestServer::start_with(crate::support::Backend::Sqlite, |_| {}).await;
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
     let admin = server.admin().await;
     for path in ["/", "/sign-in?token=x", "/?workspace=unknown"] {
         let reply = admin.get(path).await;
@@ -151,7 +158,7 @@ async fn every_reply_is_protected() {
 
 #[tokio::test]
 async fn a_form_of_another_origin_is_refused() {
-    let server = TestServer::start_with(crate::support::Backend::Sqlite, |_| {}).await;
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
     let reply = server
         .client()
         .post("/sign-in")
@@ -163,19 +170,144 @@ async fn a_form_of_another_origin_is_refused() {
     assert_eq!(reply.status, 403);
 }
 
+/// Where forms are sent to. Signing out looks at no field.
+const FORMS: [&str; 3] = ["/sign-in", "/sample", "/workspaces"];
+
 #[tokio::test]
-async fn a_form_that_is_none_is_told_so() {
-    let server = TestServer::start_with(crate::support::Backend::Sqlite, |_| {}).await;
-    let client = server.client();
-    let reply = client.post("/sign-in").body("{}").await;
-    assert_eq!(reply.status, 415);
-    let reply = post_form(&client, "/sign-in", &[("email", "a@example.com")]).await;
-    assert!((400..500).contains(&reply.status), "{}", reply.status);
+async fn a_form_that_is_none_is_told_so_in_words() {
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
+    let client = server.admin().await;
+    for path in FORMS {
+        for kind in [None, Some("application/json"), Some("multipart/form-data")] {
+            let post = client.post(path).body("{}");
+            let reply = match kind {
+                Some(kind) => post.header("content-type", kind).await,
+                None => post.await,
+            };
+            says(&reply, 415, &format!("{path} takes the fields of a form"));
+        }
+        let large = "x".repeat(64 * 1024);
+        let reply = post_form(&client, path, &[("a", &large)]).await;
+        says(
+            &reply,
+            413,
+            &format!("{path} takes a form of at most 64 KiB"),
+        );
+        assert!(reply.text.len() < 4096, "{}", reply.text.len());
+    }
+}
+
+#[tokio::test]
+async fn a_form_with_fields_missing_comes_back_with_a_sentence() {
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
+    let client = server.admin().await;
+    for (path, sentence) in [
+        ("/sign-in", "Fill in both your e-mail address"),
+        ("/sample", "does not say in which workspace"),
+        ("/workspaces", "1 to 200 characters"),
+    ] {
+        says(&client.post(path).await, 400, sentence);
+        for fields in [vec![], vec![("other", "x")], vec![("token", "")]] {
+            says(&post_form(&client, path, &fields).await, 400, sentence);
+        }
+    }
+    for fields in [[("email", ADMIN.0)], [("password", ADMIN.1)]] {
+        let reply = post_form(&client, "/sign-in", &fields).await;
+        says(&reply, 400, "Fill in both");
+        assert!(reply.text.contains("<form"), "{}", reply.text);
+        assert!(!reply.text.contains(ADMIN.1), "{}", reply.text);
+    }
+}
+
+#[tokio::test]
+async fn nothing_huge_is_sent_back() {
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
+    let client = server.admin().await;
+    let huge = "a".repeat(60_000);
+    let email = format!("{huge}@example.com");
+    for (path, status, fields) in [
+        ("/sign-in", 400, [("email", &*email), ("password", "any")]),
+        ("/sign-in", 401, [("email", ADMIN.0), ("password", &huge)]),
+        ("/workspaces", 400, [("name", &*huge), ("", "")]),
+        ("/sample", 403, [("workspaceId", &*huge), ("", "")]),
+    ] {
+        let reply = post_form(&client, path, &fields).await;
+        says(&reply, status, "role=\"alert\"");
+        assert!(!reply.text.contains("aaaaaaaa"), "{path}");
+    }
+    let token = [("email", ADMIN.0), ("password", ADMIN.1), ("token", &huge)];
+    let reply = post_form(&client, "/sign-in", &token).await;
+    says(&reply, 401, "This link was used already");
+    assert!(!reply.text.contains("aaaaaaaa"));
+}
+
+#[tokio::test]
+async fn nobody_who_is_not_signed_in_is_waited_for() {
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
+    for path in ["/sample", "/workspaces", "/sign-out"] {
+        let mut socket = TcpStream::connect(server.address()).await.unwrap();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: 100\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n\r\nname=abcd",
+            server.address()
+        );
+        socket.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        // To the end of the connection: it is not kept for the rest either.
+        let reading = socket.read_to_string(&mut answer);
+        let read = tokio::time::timeout(DEADLINE, reading).await;
+        assert!(read.is_ok(), "{path}: {answer}");
+        assert!(answer.starts_with("HTTP/1.1 303"), "{path}: {answer}");
+        assert!(answer.contains("location: /sign-in"), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_browser_that_is_lost_sees_a_page_and_a_program_json() {
+    const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
+    for client in [server.client(), server.admin().await] {
+        let lost = async |path: &str| client.get(path).header("accept", BROWSER).await;
+        for path in ["/nowhere", "/nowhere/else", "/assets/x/none.js"] {
+            let reply = lost(path).await;
+            says(&reply, 404, &format!("Nothing is at {path}."));
+            assert_eq!(reply.header("content-security-policy"), Some(POLICY));
+            client.get(path).await.refused(404, "Not found");
+        }
+        for path in ["/sign-out", "/sample", "/workspaces"] {
+            let reply = lost(path).await;
+            says(&reply, 405, &format!("{path} is where a form is sent"));
+            assert_eq!(reply.header("allow"), Some("POST"));
+            client.get(path).await.refused(405, "Method not allowed");
+        }
+        lost("/api/nowhere").await.refused(404, "Not found");
+        lost("/api/auth/sign-in")
+            .await
+            .refused(405, "Method not allowed");
+        let long = lost(&format!("/{}", "x".repeat(5_000))).await;
+        assert!(long.status == 404 && long.text.len() < 4_096);
+    }
+}
+
+#[tokio::test]
+async fn a_workspace_that_is_not_named_is_the_first() {
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
+    let admin = server.admin().await;
+    let workspace = admin.workspace().await;
+    for path in ["/", "/?workspace=", "/?other=x"] {
+        let place = format!("data-workspace=\"{workspace}\"");
+        says(&admin.get(path).await, 200, &place);
+    }
+    says(
+        &admin.get("/?workspace=unknown").await,
+        403,
+        "Access denied",
+    );
 }
 
 #[tokio::test]
 async fn assets_are_kept_for_ever_and_known_by_their_tag() {
-    let server = TestServer::start_with(crate::support::Backend::Sqlite, |_| {}).await;
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
     let client = server.client();
     let page = client.get("/sign-in").await.text;
     let (_, after) = page.split_once("\"/assets/").unwrap();

@@ -10,7 +10,7 @@ use crate::support::{ADMIN, Backend, Client, EventStream, Fresh, Reply, TestServ
 
 const WRONG: &str = "Invalid email or password";
 const NOBODY: &str = "Authentication required";
-const TOO_MANY: &str = "Too many sign-in attempts, try again later";
+const TOO_MANY: &str = "Too many failed sign-ins; try again in 10 minutes";
 const DAY: Duration = Duration::from_hours(24);
 
 /// What an ended stream was told last.

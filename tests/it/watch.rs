@@ -1,6 +1,7 @@
 //! `toolcast watch`, as a process of its own.
 
 use axum::Router;
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
@@ -84,6 +85,70 @@ async fn it_says_what_to_do_about_a_refusal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn it_ends_when_only_a_person_can_help() {
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
+    let ada = ("ada@example.com", "a dozen letters and more");
+    for (what, expected) in [
+        ("access", "ada@example.com may not read workspace"),
+        ("workspace", "was deleted: nothing is left to watch"),
+        ("user", "the user ada@example.com was deleted"),
+    ] {
+        let Stage {
+            admin, workspace, ..
+        } = Stage::set(&server).await;
+        let body = json!({"email": ada.0, "password": ada.1});
+        admin.post("/api/users").json(&body).await;
+        let body = json!({"email": ada.0, "permission": "read"});
+        let members = format!("/api/workspaces/{workspace}/members");
+        let made = admin.post(&members).json(&body).await.data(201);
+        let user = made["member"]["userId"].as_str().unwrap();
+        let who = [("TOOLCAST_EMAIL", ada.0), ("TOOLCAST_PASSWORD", ada.1)];
+        let mut watcher = watch(&server.url(), &workspace, &who);
+        let begun = watcher.next_log_line().await;
+        assert!(begun.starts_with("Watching"), "{begun}");
+        let path = match what {
+            "access" => format!("{members}/{user}"),
+            "workspace" => format!("/api/workspaces/{workspace}"),
+            _ => format!("/api/users/{user}"),
+        };
+        admin.delete(&path).await.data(204);
+        let (status, _, log) = watcher.end().await;
+        assert_eq!(status.code(), Some(1), "{log}");
+        assert!(log.contains(expected), "{expected}: {log}");
+        assert!(!log.contains("trying again"), "{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_names_a_few_of_many_other_workspaces_one_a_line() {
+    let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
+    let admin = server.admin().await;
+    for n in 1..13 {
+        let body = json!({"name": format!("Workspace {n}")});
+        admin.post("/api/workspaces").json(&body).await.data(201);
+    }
+    let (status, _, log) = watch(&server.url(), "no-such", &[]).end().await;
+    assert_eq!(status.code(), Some(1), "{log}");
+    let lines: Vec<&str> = log.lines().collect();
+    let first = lines
+        .iter()
+        .position(|line| line.ends_with("watch one of:"));
+    let named = &lines[first.unwrap() + 1..];
+    assert_eq!(named.len(), 11, "{log}");
+    assert!(named[..10].iter().all(|line| line.ends_with(')')), "{log}");
+    assert_eq!(named[10], "  and 3 more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_of_another_kind_is_a_usage_error() {
+    for url in ["ftp://localhost", "localhost:8080", "nonsense", "http://"] {
+        let (status, _, log) = watch(url, "any", &[]).end().await;
+        assert_eq!(status.code(), Some(2), "{url}: {log}");
+        assert!(log.contains("--url") && log.contains("http://"), "{log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn it_notices_that_there_is_no_toolcast() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -105,7 +170,8 @@ async fn it_waits_for_a_service_that_is_not_up_and_stops_when_told() {
     program.end().await;
     let mut watcher = watch(&url, "any", &[]);
     let line = watcher.next_log_line().await;
-    assert!(line.contains("trying again"), "{line}");
+    let expected = format!("nobody answers at {url}/; trying again");
+    assert!(line.contains(&expected), "{line}");
     watcher.signal("TERM").await;
     assert!(watcher.end().await.0.success());
 }

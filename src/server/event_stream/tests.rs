@@ -169,6 +169,7 @@ async fn frames_of_any_size_arrive_whole_and_in_order() {
     for header in [
         "content-type: text/event-stream",
         "transfer-encoding: chunked",
+        "connection: close",
         "date: ",
     ] {
         assert_eq!(head.matches(header).count(), 1, "{head}");

@@ -6,6 +6,7 @@ import { byId } from "./dom.js";
 import { Feed } from "./feed.js";
 import { askForSample } from "./sample.js";
 import { showServers } from "./servers.js";
+import { showState } from "./state.js";
 import { Stream } from "./stream.js";
 import { showLines } from "./lines.js";
 
@@ -90,46 +91,18 @@ async function readAgain(id) {
 
 let first = true;
 
-function problem(text) {
+/** Tells it on top of the page; nothing, or "", takes it away. */
+function problem(...parts) {
   const line = byId("problem");
-  if (line.textContent === text) return;
-  line.textContent = text;
-  line.hidden = text === "";
+  const told = document.createElement("p");
+  told.append(...parts);
+  // Left alone while it stays, so that it is not read out again.
+  if (line.innerHTML === told.innerHTML) return;
+  line.replaceChildren(...told.childNodes);
+  line.hidden = line.textContent === "";
 }
 
 // ---- the stream
-
-const SAID = {
-  shutdown: "Reconnecting, the server restarts…",
-  unavailable: "Reconnecting, its database is away…",
-  full: "Waiting, the server is full…",
-  offline: "Offline, reconnecting…",
-  signed_out: "Closed: signed out",
-  expired: "Closed: the session expired",
-  password_changed: "Closed: the password was changed",
-  access_removed: "Closed: no access to this workspace any more",
-  workspace_deleted: "Closed: the workspace was deleted",
-  user_deleted: "Closed: the account was deleted",
-};
-const STATES = {
-  waiting: "Waiting: too many workspaces are open in this browser",
-  connecting: "Connecting…",
-  live: "Live",
-  reconnecting: "Reconnecting…",
-  closed: "Closed",
-};
-
-function showState({ state, reason }) {
-  byId("state").dataset.state = state;
-  const text = state === "live" ? STATES.live : SAID[reason] ?? STATES[state];
-  if (byId("state-text").textContent === text) return;
-  byId("state-text").textContent = text;
-  if (state !== "closed") return;
-  const away = document.createElement("a");
-  away.href = "/";
-  away.textContent = reason === "access_removed" || reason === "workspace_deleted" ? "Other workspaces" : "Sign in";
-  byId("state-text").append(". ", away);
-}
 
 const stream = new Stream({
   workspace,

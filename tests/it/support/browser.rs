@@ -4,14 +4,16 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use fantoccini::wd::{TimeoutConfiguration, WindowHandle};
+use fantoccini::wd::{TimeoutConfiguration, WebDriverCompatibleCommand, WindowHandle};
 use fantoccini::{ClientBuilder, Locator};
+use http::Method;
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, timeout};
+use url::{ParseError, Url};
 
 use super::DEADLINE;
 
@@ -74,6 +76,11 @@ impl Browser {
             _driver: driver,
             _profile: profile,
         }
+    }
+
+    /// Makes the current tab's page this wide, in CSS pixels: also narrower than a window can be.
+    pub async fn widen(&self, width: u32) {
+        self.client.issue_cmd(Widen(width)).await.unwrap();
     }
 
     /// Opens an address in the current tab.
@@ -168,6 +175,25 @@ impl Browser {
                 panic!("{caller}: {script}: {error}\n{page:?}");
             }
         }
+    }
+}
+
+/// A command of the browser's own protocol.
+#[derive(Debug)]
+struct Widen(u32);
+
+impl WebDriverCompatibleCommand for Widen {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, ParseError> {
+        let session = session.expect("a session");
+        base.join(&format!("session/{session}/goog/cdp/execute"))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
+        let body = json!({
+            "cmd": "Emulation.setDeviceMetricsOverride",
+            "params": {"width": self.0, "height": 900, "deviceScaleFactor": 1, "mobile": false},
+        });
+        (Method::POST, Some(body.to_string()))
     }
 }
 
