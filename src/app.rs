@@ -1,6 +1,7 @@
 //! Builds every part from the settings, owns all tasks, runs and drains.
 
 mod crew;
+mod dependencies;
 mod files;
 mod keys;
 mod limits;
@@ -20,7 +21,6 @@ use url::Url;
 use self::crew::Crew;
 use self::files::{Files, Lock};
 use self::limits::Limits;
-use crate::api::health::Dependency;
 use crate::api::{AppState, health, layers};
 use crate::auth::{self, Auth};
 use crate::catalog::{self, Catalog};
@@ -85,12 +85,14 @@ impl App {
         let (db, sealer) = open(config, files.as_ref()).await?;
 
         let base_stamp = meta::base_stamp(&db).await?;
+        let relay = dependencies::relay(config)?;
         let feed = Feed::new(
             db.clone(),
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
             feed_options(config, limits),
+            relay.clone(),
         );
         let admin = config
             .admin_email
@@ -126,7 +128,7 @@ impl App {
         let routes = crate::api::router(state.clone())
             .merge(crate::web::router(state))
             .merge(health::routes(
-                vec![database_health(&db)],
+                dependencies::all(&db, &relay),
                 crew.stop.soft.clone(),
             ));
         let origins = layers::Origins {
@@ -310,18 +312,5 @@ fn feed_options(config: &Config, limits: Limits) -> feed::Options {
             changes: config.feed_keep_changes,
             definition_bytes: config.feed_keep_definitions,
         },
-    }
-}
-
-/// Reachable, and with a schema this release can work with.
-fn database_health(db: &Db) -> Dependency {
-    let db = db.clone();
-    Dependency {
-        name: "database",
-        required: true,
-        ask: Box::new(move || {
-            let db = db.clone();
-            Box::pin(async move { meta::check_schema(&db).await.is_ok() })
-        }),
     }
 }

@@ -47,6 +47,22 @@ pub struct Config {
         hide_env = true, default_value = "16", value_parser = values::connections)]
     pub database_connections: u32,
 
+    /// `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]` or `rediss://`: replicas hear of each other's
+    /// changes at once [default: within 2 s, through the database]
+    #[arg(long, env = "REDIS_URL", value_name = "REDIS_URL", hide_env = true)]
+    pub redis_url: Option<Secret>,
+
+    /// Before every channel's name, to keep installations on one Redis apart [default: none]
+    #[arg(long, env = "TOOLCAST_REDIS_PREFIX", value_name = "TOOLCAST_REDIS_PREFIX",
+        hide_env = true, default_value = "", hide_default_value = true,
+        value_parser = values::prefix)]
+    pub redis_prefix: String,
+
+    /// This replica's name among the others, each its own [default: random]
+    #[arg(long, env = "TOOLCAST_REPLICA_ID", value_name = "TOOLCAST_REPLICA_ID", hide_env = true,
+        value_parser = values::replica_id)]
+    pub replica_id: Option<String>,
+
     /// Seals stored secrets: 32 bytes in base64 [default with SQLite: a file beside the database]
     #[arg(
         long,
@@ -197,6 +213,15 @@ impl Config {
             return Err(Problem {
                 variable: "DATABASE_URL",
                 expected: "expected a file: changes must outlive a restart",
+            });
+        }
+        if let Some(url) = &self.redis_url
+            && !values::is_redis(url.reveal())
+        {
+            return Err(Problem {
+                variable: "REDIS_URL",
+                expected: "expected redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// \
+                           for TLS",
             });
         }
         self.secret_key()?;

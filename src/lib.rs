@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A change is written in the same transaction as the rows it speaks of. The wake-up that follows
-//! carries no truth: it only says "look". Everyone reads the feed from the database, so nothing is
-//! lost when a replica or a browser goes away.
+//! (in process, or to other replicas through Redis) carries no truth: it only says "look". Everyone
+//! reads the feed from the database, so nothing is lost when Redis, a replica or a browser goes away.
 //!
 //! # Rooms
 //!

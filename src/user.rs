@@ -299,7 +299,14 @@ async fn auth(config: &Config, db: Db) -> Result<Auth> {
         },
     };
     let tasks = TaskTracker::new();
-    let feed = Feed::new(db.clone(), clock.clone(), tasks, base_stamp, feed_options);
+    let feed = Feed::new(
+        db.clone(),
+        clock.clone(),
+        tasks,
+        base_stamp,
+        feed_options,
+        feed::Relay::Local,
+    );
     let options = auth::Options {
         public_url: config.public_url(config.listen)?,
         admin: None,

@@ -85,6 +85,12 @@ fn a_wrong_value_names_its_variable_and_what_was_expected() {
             "TOOLCAST_FEED_KEEP_DEFINITIONS",
             "256MiB",
         ),
+        (["--replica-id", "a b"], "TOOLCAST_REPLICA_ID", "web-1"),
+        (
+            ["--redis-prefix", "a b"],
+            "TOOLCAST_REDIS_PREFIX",
+            "staging:",
+        ),
         (["--log", "toolcast=loud"], "TOOLCAST_LOG", "info"),
         (["--log-format", "xml"], "TOOLCAST_LOG_FORMAT", "json"),
     ] {
@@ -109,6 +115,14 @@ fn a_wrong_secret_names_its_variable_and_never_itself() {
         (
             "--database-url=mysql://me:hunter2@host/db",
             "DATABASE_URL: ",
+        ),
+        ("--redis-url=hunter2", "REDIS_URL: "),
+        ("--redis-url=http://me:hunter2@host", "REDIS_URL: "),
+        ("--redis-url=redis://:hunter2@/1", "REDIS_URL: "),
+        ("--redis-url=redis://:hunter2@host/one", "REDIS_URL: "),
+        (
+            "--redis-url=rediss://:hunter2@host/#insecure",
+            "REDIS_URL: ",
         ),
     ] {
         let text = problem(&[flag]);
@@ -135,4 +149,18 @@ fn half_an_admin_is_refused() {
     assert!(text.starts_with("TOOLCAST_ADMIN_PASSWORD: "), "{text}");
     let text = problem(&["--admin-password=correct horse"]);
     assert!(text.starts_with("TOOLCAST_ADMIN_EMAIL: "), "{text}");
+}
+
+#[test]
+fn addresses_of_redis() {
+    for url in [
+        "redis://localhost",
+        "redis://127.0.0.1:6380/",
+        "redis://[::1]:6379/15",
+        "rediss://someone:p%40ss@cache.example.com:6380/2",
+        "redis://:password@cache",
+    ] {
+        let config = Config::from_flags([format!("--redis-url={url}")]).unwrap();
+        config.check().unwrap();
+    }
 }

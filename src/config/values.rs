@@ -86,6 +86,34 @@ pub(super) fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 
+pub(super) fn is_redis(text: &str) -> bool {
+    let Ok(url) = Url::parse(text) else {
+        return false;
+    };
+    let database = url.path().trim_start_matches('/');
+    matches!(url.scheme(), "redis" | "rediss")
+        && url.host_str().is_some_and(|host| !host.is_empty())
+        && (database.is_empty() || database.parse::<u32>().is_ok())
+        // A fragment could turn the certificate's check off.
+        && url.query().is_none()
+        && url.fragment().is_none()
+}
+
+pub(super) fn prefix(text: &str) -> Result<String, &'static str> {
+    let fits = text.len() <= 100 && text.chars().all(|c| c.is_ascii_graphic());
+    fits.then(|| text.to_owned())
+        .ok_or("expected at most 100 visible ASCII characters, such as staging:")
+}
+
+pub(super) fn replica_id(text: &str) -> Result<String, &'static str> {
+    let fits = (1..=64).contains(&text.len())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    fits.then(|| text.to_owned())
+        .ok_or("expected 1 to 64 letters, digits, dots, dashes and underscores, such as web-1")
+}
+
 pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse()
         .map_err(|_| "expected an address and a port, such as 127.0.0.1:8080 or [::]:8080")

@@ -1,7 +1,7 @@
 //! Changes, and everyone who follows them.
 //!
-//! The database holds the feed; whatever else moves (a wake-up in this process, later Redis) only
-//! says "look". A write is [`Feed::begin`] → rows → [`Write::record`] → [`Write::commit`], and
+//! The database holds the feed; whatever else moves (a wake-up in this process, or from another
+//! through Redis) only says "look". A write is [`Feed::begin`] → rows → [`Write::record`] → [`Write::commit`], and
 //! commit wakes: nobody can forget it.
 //!
 //! ```text
@@ -25,6 +25,7 @@ mod open;
 mod page;
 mod prune;
 mod reader;
+pub mod relay;
 mod resume;
 mod rights;
 mod stream;
@@ -38,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -49,6 +50,7 @@ use crate::store::{Db, Error, Result, changes};
 
 pub use caps::Caps;
 pub use open::Opened;
+pub use relay::Relay;
 pub use rights::{Rights, Verdict};
 pub use stream::Stream;
 pub use write::Write;
@@ -90,8 +92,8 @@ struct Shared {
     wheel: beat::Wheel,
     replays: Semaphore,
     folds: Semaphore,
-    /// Has the tick look now.
-    look: Notify,
+    local: relay::Local,
+    relay: Relay,
 }
 
 impl Feed {
@@ -103,6 +105,7 @@ impl Feed {
         tasks: TaskTracker,
         base_stamp: Stamp,
         options: Options,
+        relay: Relay,
     ) -> Self {
         let hub = Arc::<hub::Hub>::default();
         let shared = Shared {
@@ -112,19 +115,20 @@ impl Feed {
             options,
             tasks,
             base_stamp,
+            local: relay::Local::new(Arc::clone(&hub)),
+            relay,
             hub,
             wheel: beat::Wheel::default(),
             replays: Semaphore::new(REPLAYS),
             folds: Semaphore::new(FOLDS),
-            look: Notify::new(),
         };
         Self {
             shared: Arc::new(shared),
         }
     }
 
-    /// What the feed lives on, each with its name: reading, ticking, beating and pruning, until
-    /// `stop`. `rights` says who may follow what. Streams can be opened from here on.
+    /// What the feed lives on, each with its name: reading, ticking, beating, pruning and
+    /// hearing of other replicas, until `stop`. `rights` says who may follow what. Streams can be opened from here on.
     pub fn tasks(
         &self,
         rights: Arc<dyn Rights>,
@@ -157,6 +161,7 @@ impl Feed {
                 Box::pin(reader::run(Arc::clone(shared), stop.clone())),
             ));
         }
+        tasks.extend(shared.relay.tasks(&shared.local, stop));
         tasks
     }
 

@@ -195,7 +195,14 @@ impl World {
                 },
             };
             let clock = Arc::new(SystemClock);
-            Feed::new(db.clone(), clock, TaskTracker::new(), base.clone(), options)
+            Feed::new(
+                db.clone(),
+                clock,
+                TaskTracker::new(),
+                base.clone(),
+                options,
+                Relay::Local,
+            )
         };
         let (here, elsewhere) = (feed(), feed());
         here.shared.access.ask(rights);

@@ -8,6 +8,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::{Shared, within};
+use crate::failpoint;
 use crate::model::Revision;
 use crate::store::Result;
 use crate::store::snapshot::{self, Want};
@@ -22,10 +23,14 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let mut interval = tokio::time::interval(PERIOD);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        let timed = async {
+            interval.tick().await;
+            failpoint::pass("feed.before_timed_look", shared.relay.origin()).await;
+        };
         let due = async {
             tokio::select! {
-                _ = interval.tick() => {}
-                () = shared.look.notified() => {}
+                () = timed => {}
+                () = shared.local.asked() => {}
             }
         };
         if stop.run_until_cancelled(due).await.is_none() {

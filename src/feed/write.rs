@@ -1,6 +1,7 @@
 //! One write: its rows, the changes and revocations that go with them, and the wake-up.
 
 use super::Feed;
+use super::relay::{News, Told};
 use crate::failpoint;
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Ended, Source, Subject, ToolDiff};
@@ -13,6 +14,8 @@ pub struct Write {
     tx: Tx,
     /// The locked workspace.
     workspace: Option<WorkspaceId>,
+    /// What other replicas are told.
+    told: Vec<Told>,
     /// Written just before COMMIT, because their counter is the last lock.
     revocations: Vec<(Subject, Ended)>,
 }
@@ -29,6 +32,7 @@ impl Write {
             feed,
             tx,
             workspace,
+            told: Vec::new(),
             revocations: Vec::new(),
         }
     }
@@ -55,7 +59,14 @@ impl Write {
             diff,
             at,
         };
-        changes::append(&mut self.tx, &change).await?;
+        let revision = changes::append(&mut self.tx, &change).await?;
+        self.told.push(Told {
+            source,
+            server: server.clone(),
+            server_name: server_name.to_owned(),
+            revision,
+            at,
+        });
         Ok(())
     }
 
@@ -86,12 +97,18 @@ impl Write {
         failpoint::pass("feed.before_commit", key(self.workspace.as_ref())).await;
         let committed = self.tx.commit().await;
         failpoint::pass("feed.between_commit_and_wake", key(self.workspace.as_ref())).await;
+        let shared = &self.feed.shared;
         if let Some(workspace) = &self.workspace {
-            self.feed.shared.hub.wake(workspace);
+            shared.local.wake(workspace);
         }
         if !self.revocations.is_empty() {
-            self.feed.shared.look.notify_one();
+            shared.local.look();
         }
+        shared.relay.tell(&News {
+            workspace: self.workspace.as_ref(),
+            changes: &self.told,
+            revoked: !self.revocations.is_empty(),
+        });
         committed
     }
 }

@@ -50,6 +50,7 @@ impl House {
             TaskTracker::new(),
             stamp,
             options,
+            feed::Relay::Local,
         );
         let options = Options {
             public_url: "http://localhost:8080".parse().unwrap(),

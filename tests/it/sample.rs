@@ -27,7 +27,7 @@ both! {
             },
         };
         let stamp = meta::base_stamp(&db).await.unwrap();
-        let feed = Feed::new(db.clone(), Arc::clone(&clock), TaskTracker::new(), stamp, options);
+        let feed = Feed::new(db.clone(), Arc::clone(&clock), TaskTracker::new(), stamp, options, feed::Relay::Local);
         let options = catalog::Options { public_url: ws.server.url().parse().unwrap() };
         let catalog = Catalog::new(db.clone(), Arc::clone(&clock), feed, Sealer::new([1; 32], None), options);
         let workspace = WorkspaceId::from(ws.id.as_str());

@@ -40,6 +40,9 @@ async fn a_wrong_variable_is_named() {
             "32 bytes in base64",
         ),
         ("DATABASE_URL", "mysql://localhost/x", "postgres://"),
+        ("REDIS_URL", "localhost:6379", "rediss://"),
+        ("TOOLCAST_REPLICA_ID", "web 1", "web-1"),
+        ("TOOLCAST_REDIS_PREFIX", "a b", "staging:"),
         (
             "DATABASE_URL",
             "postgres://localhost/x",
@@ -71,7 +74,7 @@ async fn a_wrong_variable_is_named() {
 
 #[tokio::test]
 async fn a_secret_is_not_repeated() {
-    for variable in ["TOOLCAST_SECRET_KEY", "DATABASE_URL"] {
+    for variable in ["TOOLCAST_SECRET_KEY", "DATABASE_URL", "REDIS_URL"] {
         let log = refused(&[(variable, "hunter2")]).await;
         assert!(log.contains(variable) && !log.contains("hunter2"), "{log}");
     }

@@ -8,6 +8,7 @@ mod database;
 mod events;
 mod program;
 mod proxy;
+mod redis;
 mod server;
 mod stage;
 mod wire;
@@ -22,6 +23,9 @@ pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
 pub use program::{Program, toolcast};
 pub use proxy::Proxy;
+pub use redis::{
+    Redis, SOON, connect, connected, listen, says, shared_redis, unique_name, without_its_tick,
+};
 pub use server::{ADMIN, TestServer};
 pub use stage::{Elsewhere, Stage, large_diff, tool};
 pub use wire::Wire;

@@ -61,8 +61,14 @@ impl TestServer {
 
     /// Another replica on the same database and clock. PostgreSQL only: SQLite is for one.
     pub async fn replica(&self) -> Self {
+        self.replica_with(|_| {}).await
+    }
+
+    /// Another replica with settings of its own.
+    pub async fn replica_with(&self, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = self.config.clone();
         config.listen.set_port(0);
+        change(&mut config);
         Self::run(config, Arc::clone(&self.database), Arc::clone(&self.clock)).await
     }
 

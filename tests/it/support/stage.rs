@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use tokio_util::task::TaskTracker;
-use toolcast::feed::{Caps, Feed, Options};
+use toolcast::feed::{Caps, Feed, Options, Relay};
 use toolcast::model::ids::{ServerId, UserId, WorkspaceId};
 use toolcast::model::{Ended, Source, Subject, SystemClock, Tool, ToolDiff};
 use toolcast::store::retention::Retention;
@@ -162,6 +162,7 @@ impl Elsewhere {
             tasks,
             base,
             options,
+            Relay::Local,
         );
         Self {
             feed,

@@ -1,0 +1,179 @@
+//! What goes over the wire. The two channels and payloads of the original system, so that its
+//! listeners understand us, with `revision` and `origin` added; and a channel of our own.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::model::ids::{ServerId, WorkspaceId};
+use crate::model::{Revision, Source, Timestamp};
+
+/// A message that is longer is not read: ours are far below.
+const LONGEST: usize = 16 << 10;
+
+/// One change that was committed.
+#[derive(Debug)]
+pub(in super::super) struct Told {
+    pub(in super::super) source: Source,
+    pub(in super::super) server: ServerId,
+    pub(in super::super) server_name: String,
+    pub(in super::super) revision: Revision,
+    pub(in super::super) at: Timestamp,
+}
+
+/// What one commit did.
+#[derive(Debug)]
+pub(in super::super) struct News<'a> {
+    pub(in super::super) workspace: Option<&'a WorkspaceId>,
+    pub(in super::super) changes: &'a [Told],
+    /// Whether a right was taken away.
+    pub(in super::super) revoked: bool,
+}
+
+/// Where a message goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Channel {
+    /// Changes of external servers.
+    Tools,
+    /// Changes of workflow servers.
+    WorkflowTools,
+    /// What only our own replicas understand.
+    Control,
+}
+
+impl Channel {
+    pub(super) const ALL: [Self; 3] = [Self::Tools, Self::WorkflowTools, Self::Control];
+
+    /// Before the prefix of the installation is put in front.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tools => "mcp:tools_changed",
+            Self::WorkflowTools => "mcp:workflow_tools_changed",
+            Self::Control => "toolcast:control",
+        }
+    }
+}
+
+/// A message, ready to be sent.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) channel: Channel,
+    pub(super) payload: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolsChanged<'a> {
+    server_id: &'a ServerId,
+    server_name: &'a str,
+    workspace_id: &'a WorkspaceId,
+    timestamp: i64,
+    revision: Revision,
+    origin: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkflowToolsChanged<'a> {
+    server_id: &'a ServerId,
+    workspace_id: &'a WorkspaceId,
+    revision: Revision,
+    origin: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Control<'a> {
+    Revoked { origin: &'a str },
+    Ping { origin: &'a str, process: &'a str },
+}
+
+/// One message for each change, one for all revocations.
+pub(super) fn of(news: &News<'_>, origin: &str) -> Vec<Message> {
+    let mut messages = Vec::new();
+    for change in news.changes {
+        let Some(workspace_id) = news.workspace else {
+            break;
+        };
+        messages.extend(match change.source {
+            Source::External => message(
+                Channel::Tools,
+                &ToolsChanged {
+                    server_id: &change.server,
+                    server_name: &change.server_name,
+                    workspace_id,
+                    timestamp: change.at.millis(),
+                    revision: change.revision,
+                    origin,
+                },
+            ),
+            Source::Workflow => message(
+                Channel::WorkflowTools,
+                &WorkflowToolsChanged {
+                    server_id: &change.server,
+                    workspace_id,
+                    revision: change.revision,
+                    origin,
+                },
+            ),
+        });
+    }
+    if news.revoked {
+        messages.extend(message(Channel::Control, &Control::Revoked { origin }));
+    }
+    messages
+}
+
+/// Says that this process is there.
+pub(super) fn ping(origin: &str, process: &str) -> Option<Message> {
+    message(Channel::Control, &Control::Ping { origin, process })
+}
+
+fn message(channel: Channel, payload: &impl Serialize) -> Option<Message> {
+    // Plain text and numbers: this does not fail.
+    let payload = serde_json::to_string(payload).ok()?;
+    Some(Message { channel, payload })
+}
+
+/// What a message asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// A look at one workspace.
+    Workspace(WorkspaceId),
+    /// A look at everything.
+    Everything,
+    /// Nothing: our own, not for us, or no message at all.
+    Nothing,
+    /// Nothing, but another process goes by our name.
+    Namesake,
+}
+
+/// Reads whatever came. Nothing in it is believed.
+pub(super) fn read(channel: Channel, payload: &[u8], origin: &str, process: &str) -> Heard {
+    if payload.len() > LONGEST {
+        return Heard::Nothing;
+    }
+    let Ok(message) = serde_json::from_slice::<Value>(payload) else {
+        return Heard::Nothing;
+    };
+    let text = |field: &str| message.get(field).and_then(Value::as_str);
+    let own = text("origin") == Some(origin);
+    match channel {
+        Channel::Control if text("type") == Some("ping") => {
+            if own && text("process") != Some(process) {
+                Heard::Namesake
+            } else {
+                Heard::Nothing
+            }
+        }
+        _ if own => Heard::Nothing,
+        // A kind of a newer release is worth a look, too.
+        Channel::Control if message.is_object() => Heard::Everything,
+        Channel::Control => Heard::Nothing,
+        Channel::Tools | Channel::WorkflowTools => {
+            text("workspaceId").map_or(Heard::Nothing, |id| Heard::Workspace(WorkspaceId::from(id)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
