@@ -5,7 +5,7 @@
 //! every stream of an older one is told to read everything again.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -41,6 +41,8 @@ pub(super) enum Reading {
 pub(super) struct Topic {
     pub(super) workspace: WorkspaceId,
     log: Mutex<Log>,
+    /// Grows with whatever changes in the log, so that a stream that has seen it all need not lock.
+    version: AtomicU64,
     lines: Mutex<Vec<Arc<Line>>>,
     reading: Mutex<Reading>,
     /// Bytes in all rings of the replica.
@@ -67,6 +69,13 @@ struct Log {
 pub(super) struct Cursor {
     generation: u32,
     revision: Revision,
+    /// The version of the log of which nothing is left to take.
+    seen: u64,
+}
+
+impl Cursor {
+    /// No log has this version.
+    const UNSEEN: u64 = 0;
 }
 
 /// What comes after a cursor.
@@ -113,6 +122,7 @@ impl Topic {
         Self {
             workspace,
             log: Mutex::new(log),
+            version: AtomicU64::new(Cursor::UNSEEN + 1),
             lines: Mutex::default(),
             reading: Mutex::new(Reading::Not),
             all_bytes,
@@ -179,6 +189,7 @@ impl Topic {
         log.ring.clear();
         log.floor = Some(head.clone());
         log.head = Some(head);
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     fn push(&self, log: &mut Log, id: EventId, frame: Bytes) {
@@ -186,6 +197,7 @@ impl Topic {
         self.all_bytes.fetch_add(frame.len(), Ordering::Relaxed);
         log.ring.push_back((id.stamp.clone(), frame));
         log.head = Some(id);
+        self.version.fetch_add(1, Ordering::Release);
         // The newest frame stays whatever its size: the streams have yet to read it.
         while log.ring.len() > 1
             && (log.ring.len() > RING_FRAMES
@@ -204,29 +216,20 @@ impl Topic {
 
     /// What a stream at `cursor` gets next.
     pub(super) fn next(&self, cursor: &mut Cursor) -> Next {
+        if self.version.load(Ordering::Acquire) == cursor.seen {
+            return Next::Nothing;
+        }
         let log = self.log();
-        let (Some(head), Some(floor)) = (&log.head, &log.floor) else {
-            return Next::Nothing;
-        };
-        if cursor.generation != log.generation {
-            *cursor = Cursor {
-                generation: log.generation,
-                revision: head.revision,
-            };
-            return Next::Lost(frame::resync(log.why, head));
+        let next = log.next(cursor);
+        if log
+            .head
+            .as_ref()
+            .is_some_and(|head| cursor.revision >= head.revision)
+        {
+            // Changed under the lock only: this is the version just looked at.
+            cursor.seen = self.version.load(Ordering::Acquire);
         }
-        if cursor.revision >= head.revision {
-            return Next::Nothing;
-        }
-        let frame = usize::try_from(cursor.revision - floor.revision)
-            .ok()
-            .and_then(|index| log.ring.get(index));
-        if let Some((_, frame)) = frame {
-            cursor.revision += 1;
-            return Next::Frame(frame.clone());
-        }
-        cursor.revision = head.revision;
-        Next::Lost(frame::resync(Resync::FellBehind, head))
+        next
     }
 
     /// Whether a stream that has read for itself up to `at` can go on from the ring.
@@ -238,6 +241,7 @@ impl Topic {
         let joined = Join::Joined(Cursor {
             generation: log.generation,
             revision: at.revision,
+            seen: Cursor::UNSEEN,
         });
         if at.revision > head.revision {
             // The topic is behind, or of another history: its reader will find out which.
@@ -263,6 +267,30 @@ impl Topic {
         for line in self.lines().iter() {
             line.wake();
         }
+    }
+}
+
+impl Log {
+    fn next(&self, cursor: &mut Cursor) -> Next {
+        let (Some(head), Some(floor)) = (&self.head, &self.floor) else {
+            return Next::Nothing;
+        };
+        if cursor.generation != self.generation {
+            (cursor.generation, cursor.revision) = (self.generation, head.revision);
+            return Next::Lost(frame::resync(self.why, head));
+        }
+        if cursor.revision >= head.revision {
+            return Next::Nothing;
+        }
+        let frame = usize::try_from(cursor.revision - floor.revision)
+            .ok()
+            .and_then(|index| self.ring.get(index));
+        if let Some((_, frame)) = frame {
+            cursor.revision += 1;
+            return Next::Frame(frame.clone());
+        }
+        cursor.revision = head.revision;
+        Next::Lost(frame::resync(Resync::FellBehind, head))
     }
 }
 

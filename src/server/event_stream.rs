@@ -154,7 +154,8 @@ impl Writer {
             if self.ended {
                 return Pin::new(&mut self.socket).poll_shutdown(cx);
             }
-            if self.poll_frames(cx)?.is_pending() {
+            let drained = self.poll_frames(cx)?.is_pending();
+            if drained && self.unwritten.is_empty() {
                 break;
             }
         }
@@ -173,9 +174,10 @@ impl Writer {
     }
 
     /// Takes the frames that are ready and writes them at once; what the socket does not take is
-    /// kept. Ready when there was anything.
+    /// kept. Ready when there may be more of them.
     fn poll_frames(&mut self, cx: &mut Context<'_>) -> io::Result<Poll<()>> {
         let mut batch = Batch::new();
+        let mut more = Poll::Ready(());
         loop {
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
@@ -201,8 +203,10 @@ impl Writer {
                     }
                     break;
                 }
-                Poll::Pending if batch.is_empty() => return Ok(Poll::Pending),
-                Poll::Pending => break,
+                Poll::Pending => {
+                    more = Poll::Pending;
+                    break;
+                }
             }
         }
         let ready = batch.bytes();
@@ -219,7 +223,7 @@ impl Writer {
             rest.extend_from_slice(&self.unwritten);
             self.unwritten = rest.into();
         }
-        Ok(Poll::Ready(()))
+        Ok(more)
     }
 
     /// Ready when the client is gone.
@@ -289,10 +293,6 @@ impl Batch {
     /// So full that the end of a stream barely fits.
     fn is_full(&self) -> bool {
         self.len + Self::FRAMING > BATCH
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     fn bytes(&self) -> &[u8] {
