@@ -74,6 +74,7 @@ impl Db {
         let write = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(LOCK_WAIT)
+            .test_before_acquire(false)
             .after_release(|connection, _| Box::pin(has_no_transaction(connection)))
             .connect_with(base.clone().create_if_missing(true))
             .await?;
@@ -81,6 +82,8 @@ impl Db {
             SqlitePoolOptions::new()
                 .max_connections(connections)
                 .acquire_timeout(CONNECTION_WAIT)
+                // A file does not hang up: asking first would cost every read a second question.
+                .test_before_acquire(false)
                 .connect_lazy_with(base.clone().read_only(true))
         };
         let (read, feed, tick) = (readers(options.connections), readers(2), readers(1));
