@@ -9,9 +9,9 @@ use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
-struct Running {
+pub(super) struct Running {
     address: SocketAddr,
-    stop: Stop,
+    pub(super) stop: Stop,
     tasks: TaskTracker,
 }
 
@@ -31,6 +31,10 @@ impl Running {
                 )
                 .route("/read", post(|_: Bytes| async {}))
                 .route("/endless", get(endless));
+        Self::serving(router, change)
+    }
+
+    pub(super) fn serving(router: Router, change: impl FnOnce(&mut Options)) -> Self {
         let mut options = Options {
             max_connections: 100,
             header_timeout: DEADLINE,
@@ -54,21 +58,21 @@ impl Running {
         }
     }
 
-    async fn send(&self, request: &str) -> TcpStream {
+    pub(super) async fn send(&self, request: &str) -> TcpStream {
         let mut socket = TcpStream::connect(self.address).await.unwrap();
         socket.write_all(request.as_bytes()).await.unwrap();
         socket
     }
 
     /// Waits until every task ended.
-    async fn ended(&self) {
+    pub(super) async fn ended(&self) {
         self.tasks.close();
         timeout(DEADLINE, self.tasks.wait()).await.unwrap();
     }
 }
 
 /// Reads until `end` was seen.
-async fn read_until(socket: &mut TcpStream, end: &str) -> String {
+pub(super) async fn read_until(socket: &mut TcpStream, end: &str) -> String {
     let mut seen = Vec::new();
     let reading = async {
         while !String::from_utf8_lossy(&seen).contains(end) {

@@ -1,4 +1,3 @@
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
@@ -10,9 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tokio_util::task::TaskTracker;
 
-use super::super::{Options, Stop, listen, serve};
+use super::super::tests::{Running, read_until};
 use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -45,9 +43,7 @@ fn events(body: Body) -> Response {
 }
 
 struct Server {
-    address: SocketAddr,
-    stop: Stop,
-    tasks: TaskTracker,
+    running: Running,
     dropped: mpsc::UnboundedReceiver<()>,
 }
 
@@ -75,33 +71,14 @@ impl Server {
             .route("/large", get(async || vec![b'x'; LARGE]))
             .route("/finite", get(finite))
             .route("/endless", get(endless));
-        let options = Options {
-            max_connections: 10,
-            header_timeout: DEADLINE,
-            h2c: false,
-        };
-        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, tasks) = (Stop::default(), TaskTracker::new());
-        tasks.spawn(serve(
-            listener,
-            router,
-            options,
-            stop.clone(),
-            tasks.clone(),
-        ));
         Self {
-            address,
-            stop,
-            tasks,
+            running: Running::serving(router, |_| {}),
             dropped,
         }
     }
 
     async fn send(&self, request: &str) -> TcpStream {
-        let mut socket = TcpStream::connect(self.address).await.unwrap();
-        socket.write_all(request.as_bytes()).await.unwrap();
-        socket
+        self.running.send(request).await
     }
 }
 
@@ -116,17 +93,6 @@ async fn read_to_end(socket: &mut TcpStream) -> Vec<u8> {
         .expect("an end in time")
         .unwrap();
     all
-}
-
-async fn read_until(socket: &mut TcpStream, end: &str) -> String {
-    let mut seen = Vec::new();
-    let reading = async {
-        while !String::from_utf8_lossy(&seen).contains(end) {
-            assert_ne!(socket.read_buf(&mut seen).await.unwrap(), 0, "closed early");
-        }
-    };
-    timeout(DEADLINE, reading).await.expect("in time");
-    String::from_utf8(seen).unwrap()
 }
 
 /// Head and body of a response that ends with its connection.
@@ -263,15 +229,12 @@ async fn the_hard_stop_cuts_it_off() {
     let mut server = Server::start();
     let mut socket = server.send(&request("GET", "/endless", "HTTP/1.1")).await;
     read_until(&mut socket, "hello").await;
-    server.stop.soft.cancel();
-    server.stop.hard.cancel();
+    server.running.stop.soft.cancel();
+    server.running.stop.hard.cancel();
     read_to_end(&mut socket).await;
     timeout(DEADLINE, server.dropped.recv())
         .await
         .expect("in time")
         .unwrap();
-    server.tasks.close();
-    timeout(DEADLINE, server.tasks.wait())
-        .await
-        .expect("in time");
+    server.running.ended().await;
 }
