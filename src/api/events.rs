@@ -103,9 +103,10 @@ async fn open(auth: &Auth, feed: &Feed, asked: &Asked, headers: &HeaderMap) -> R
         Opened::TooManyOfUser => {
             too_many("Too many event streams of this user in this workspace, close some and retry")
         }
-        Opened::TooManyOfWorkspace => {
+        Opened::TooManyOfWorkspace | Opened::TooManyOfServer => {
             too_many("Too many event streams in this workspace, retry later")
         }
+        Opened::Full => stream(Stream::closing(Ended::Full)),
     })
 }
 

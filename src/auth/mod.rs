@@ -8,6 +8,7 @@ mod first_start;
 mod input;
 mod limit;
 mod link;
+mod mcp_sessions;
 mod password;
 mod rights;
 mod session;
@@ -98,8 +99,9 @@ impl Caller {
     pub fn holder(&self, workspace: &WorkspaceId) -> Holder {
         Holder {
             credential: self.credential.clone(),
-            user: self.user.id.clone(),
+            user: Some(self.user.id.clone()),
             workspace: workspace.clone(),
+            served: None,
         }
     }
 }

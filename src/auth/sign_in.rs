@@ -13,7 +13,7 @@ use crate::feed::Write;
 use crate::model::ids::{SessionId, UserId};
 use crate::model::{Credential, Ended, Refusal, Subject};
 use crate::seal;
-use crate::store::{sessions, sign_in, users, workspaces};
+use crate::store::{mcp_sessions, sessions, sign_in, users, workspaces};
 
 /// Between two prunings.
 const PRUNE_EVERY: Duration = Duration::from_mins(10);
@@ -96,7 +96,10 @@ impl Auth {
 
     /// Ends the caller's session and its streams.
     pub async fn sign_out(&self, caller: &Caller) -> Result<()> {
-        let Credential::Session(session) = &caller.credential;
+        // Whoever came without a session has none to end.
+        let Credential::Session(session) = &caller.credential else {
+            return Ok(());
+        };
         let mut write = self.shared.feed.begin_without_workspace().await?;
         sessions::delete(&mut write, session).await?;
         let subject = Subject::Session {
@@ -150,8 +153,11 @@ impl Auth {
             write.commit().await?;
             return Err(Refusal::conflict("The password was changed meanwhile").into());
         }
-        let Credential::Session(keep) = &caller.credential;
-        self.put_password(&mut write, user, Some(&hash), Some(keep))
+        let keep = match &caller.credential {
+            Credential::Session(session) => Some(session),
+            Credential::Public => None,
+        };
+        self.put_password(&mut write, user, Some(&hash), keep)
             .await?;
         write.commit().await
     }
@@ -193,11 +199,13 @@ impl Auth {
         }
     }
 
-    /// Forgets sessions and links that ran out, and tries that no longer count.
+    /// Forgets sessions and links that ran out, ends of those that would have, and tries that no
+    /// longer count.
     pub async fn prune(&self) -> Result<()> {
         let now = self.shared.clock.now();
         let mut tx = self.shared.db.begin().await?;
         sessions::prune(&mut tx, now).await?;
+        mcp_sessions::prune(&mut tx, now).await?;
         sign_in::prune_links(&mut tx, now).await?;
         sign_in::prune_tries(&mut tx, now.minus(super::limit::WINDOW)).await?;
         tx.commit().await

@@ -9,7 +9,7 @@ use super::offered::Offered;
 use super::{Catalog, Patch, Result, Seen, input, text, tool_name, workflows, wrong_shape};
 use crate::feed::Write;
 use crate::model::ids::{ServerId, ToolId, UserId, WorkflowId, WorkspaceId};
-use crate::model::{Refusal, ServerTool, WorkflowServer};
+use crate::model::{Ended, Refusal, ServerTool, Subject, WorkflowServer};
 use crate::store::shown_tools::Scope;
 use crate::store::tools;
 use crate::store::{Conn, workflow_servers, workflows as workflow_rows};
@@ -225,7 +225,7 @@ impl Catalog {
         Ok(new_tools)
     }
 
-    /// Edits a server. That is no change of its tools.
+    /// Edits a server. That is no change of its tools; making it private ends strangers' streams.
     pub async fn edit_server(
         &self,
         workspace: &WorkspaceId,
@@ -245,21 +245,30 @@ impl Catalog {
             given => given.value(),
         };
         let (mut write, mut server) = self.begin_on_server(workspace, id).await?;
+        let was_public = server.is_public;
         server.name = name.unwrap_or(server.name);
         server.description = description.unwrap_or(server.description);
         server.is_public = is_public.unwrap_or(server.is_public);
         server.updated_at = self.now();
         workflow_servers::update(&mut write, &server).await?;
+        if was_public && !server.is_public {
+            let (server, workspace) = (id.clone(), workspace.clone());
+            let strangers = Subject::PublicServer { server, workspace };
+            write.revoke(strangers, Ended::ServerPrivate);
+        }
         write.commit().await?;
         Ok(server)
     }
 
-    /// Deletes a server and its tools.
+    /// Deletes a server and its tools; its MCP clients' streams end.
     pub async fn delete_server(&self, workspace: &WorkspaceId, id: &ServerId) -> Result<()> {
         let (mut write, _) = self.begin_on_server(workspace, id).await?;
         let before = Offered::read(&mut write, Scope::Server(id)).await?;
         workflow_servers::delete(&mut write, id).await?;
         before.tell(&mut write, Scope::Server(id)).await?;
+        let (server, workspace) = (id.clone(), workspace.clone());
+        let clients = Subject::Server { server, workspace };
+        write.revoke(clients, Ended::ServerDeleted);
         write.commit().await
     }
 

@@ -65,26 +65,38 @@ impl Wheel {
     }
 }
 
-/// Turns the wheel until told to stop. Checks run beside it: a slow database delays no heartbeat.
-pub(super) async fn run(shared: Arc<Shared>, period: Duration, stop: CancellationToken) {
-    let (checks, due) = mpsc::channel(shared.wheel.slots.len());
+/// One of the wheels.
+pub(super) type Which = fn(&Shared) -> &Wheel;
+
+/// Turns a wheel until told to stop. Checks run beside it: a slow database delays no heartbeat.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    which: Which,
+    period: Duration,
+    stop: CancellationToken,
+) {
+    let (checks, due) = mpsc::channel(SLOTS as usize);
     let checking = stop.run_until_cancelled(check(&shared, due));
-    tokio::join!(turn(&shared, period, checks, &stop), checking);
+    tokio::join!(
+        turn(&shared, which(&shared), period, checks, &stop),
+        checking
+    );
 }
 
 async fn turn(
     shared: &Shared,
+    wheel: &Wheel,
     period: Duration,
     checks: mpsc::Sender<Vec<Arc<Line>>>,
     stop: &CancellationToken,
 ) {
     let mut interval = tokio::time::interval(period / SLOTS);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for slot in (0..shared.wheel.slots.len()).cycle() {
+    for slot in (0..wheel.slots.len()).cycle() {
         if stop.run_until_cancelled(interval.tick()).await.is_none() {
             return;
         }
-        let lines = shared.wheel.slot(slot);
+        let lines = wheel.slot(slot);
         let given_up = shared
             .access
             .outage()

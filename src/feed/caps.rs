@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use crate::model::Holder;
-use crate::model::ids::{UserId, WorkspaceId};
+use crate::model::ids::{ServerId, UserId, WorkspaceId};
+
+/// Streams of strangers on one public workflow server.
+const PER_PUBLIC_SERVER: usize = 200;
 
 /// The caps of one replica.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +24,7 @@ pub struct Caps {
 pub(super) enum Over {
     User,
     Workspace,
+    PublicServer,
     Process,
 }
 
@@ -30,6 +34,8 @@ pub(super) struct Counts {
     total: usize,
     by_workspace: HashMap<WorkspaceId, usize>,
     by_user: HashMap<(UserId, WorkspaceId), usize>,
+    /// Of strangers.
+    by_server: HashMap<ServerId, usize>,
 }
 
 impl Counts {
@@ -38,25 +44,17 @@ impl Counts {
     }
 
     pub(super) fn add(&mut self, holder: &Holder, caps: &Caps) -> Result<(), Over> {
-        let pair = (holder.user.clone(), holder.workspace.clone());
-        if self
-            .by_user
-            .get(&pair)
-            .is_some_and(|count| *count >= caps.per_user)
-        {
+        let Some(user) = &holder.user else {
+            return self.add_stranger(holder, caps);
+        };
+        let pair = (user.clone(), holder.workspace.clone());
+        if count(&self.by_user, &pair) >= caps.per_user {
             return Err(Over::User);
         }
-        if self
-            .by_workspace
-            .get(&holder.workspace)
-            .is_some_and(|n| *n >= caps.per_workspace)
-        {
+        if count(&self.by_workspace, &holder.workspace) >= caps.per_workspace {
             return Err(Over::Workspace);
         }
-        if self.total >= caps.total {
-            return Err(Over::Process);
-        }
-        self.total += 1;
+        self.add_to_total(caps)?;
         *self.by_user.entry(pair).or_default() += 1;
         *self
             .by_workspace
@@ -65,14 +63,41 @@ impl Counts {
         Ok(())
     }
 
+    /// Strangers have a share of their own: they take no place from the workspace's people.
+    fn add_stranger(&mut self, holder: &Holder, caps: &Caps) -> Result<(), Over> {
+        let Some(served) = &holder.served else {
+            return Err(Over::PublicServer);
+        };
+        if count(&self.by_server, &served.server) >= PER_PUBLIC_SERVER {
+            return Err(Over::PublicServer);
+        }
+        self.add_to_total(caps)?;
+        *self.by_server.entry(served.server.clone()).or_default() += 1;
+        Ok(())
+    }
+
+    fn add_to_total(&mut self, caps: &Caps) -> Result<(), Over> {
+        if self.total >= caps.total {
+            return Err(Over::Process);
+        }
+        self.total += 1;
+        Ok(())
+    }
+
     pub(super) fn remove(&mut self, holder: &Holder) {
         self.total = self.total.saturating_sub(1);
-        lower(
-            &mut self.by_user,
-            &(holder.user.clone(), holder.workspace.clone()),
-        );
-        lower(&mut self.by_workspace, &holder.workspace);
+        if let Some(user) = &holder.user {
+            let pair = (user.clone(), holder.workspace.clone());
+            lower(&mut self.by_user, &pair);
+            lower(&mut self.by_workspace, &holder.workspace);
+        } else if let Some(served) = &holder.served {
+            lower(&mut self.by_server, &served.server);
+        }
     }
+}
+
+fn count<K: std::hash::Hash + Eq>(counts: &HashMap<K, usize>, key: &K) -> usize {
+    counts.get(key).copied().unwrap_or_default()
 }
 
 fn lower<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {

@@ -15,7 +15,7 @@ use super::caps::{Caps, Counts, Over};
 use super::line::Line;
 use super::topic::{Reading, Topic};
 use crate::model::ids::{UserId, WorkspaceId};
-use crate::model::{Ended, Holder, Subject, Timestamp};
+use crate::model::{Ended, Holder, McpSessionHash, Subject, Timestamp};
 
 /// All topics and streams of a replica.
 #[derive(Debug, Default)]
@@ -31,8 +31,10 @@ pub(super) struct Hub {
 #[derive(Debug, Default)]
 struct Index {
     topics: HashMap<WorkspaceId, Arc<Topic>>,
-    /// To end streams by who holds them, without looking at the others.
-    by_user: HashMap<UserId, Vec<Arc<Line>>>,
+    /// To end streams by who holds them, without looking at the others; strangers are together.
+    by_user: HashMap<Option<UserId>, Vec<Arc<Line>>>,
+    /// The streams of each MCP session, oldest first.
+    by_session: HashMap<McpSessionHash, Vec<Arc<Line>>>,
     counts: Counts,
 }
 
@@ -66,6 +68,10 @@ impl Hub {
         remember(&mut topic.lines(), &line, Line::place_in_topic);
         let theirs = index.by_user.entry(line.holder.user.clone()).or_default();
         remember(theirs, &line, Line::place_with_user);
+        if let Some(session) = line.session() {
+            let streams = index.by_session.entry(session.clone()).or_default();
+            streams.push(Arc::clone(&line));
+        }
         drop(index);
         if is_new {
             self.mark_dirty(&topic);
@@ -145,14 +151,20 @@ impl Hub {
     pub(super) fn end(&self, subject: &Subject, reason: Ended) {
         let index = self.index();
         let theirs: Vec<Arc<Line>> = match subject {
-            Subject::Workspace { workspace } => index
+            Subject::Workspace { workspace }
+            | Subject::Server { workspace, .. }
+            | Subject::PublicServer { workspace, .. }
+            | Subject::McpSession { workspace, .. } => index
                 .topics
                 .get(workspace)
                 .map(|topic| topic.lines().clone())
                 .unwrap_or_default(),
             Subject::Session { user, .. }
             | Subject::Membership { user, .. }
-            | Subject::User { user } => index.by_user.get(user).cloned().unwrap_or_default(),
+            | Subject::User { user } => {
+                let theirs = index.by_user.get(&Some(user.clone()));
+                theirs.cloned().unwrap_or_default()
+            }
         };
         drop(index);
         for line in theirs.iter().filter(|line| subject.covers(&line.holder)) {
@@ -210,6 +222,17 @@ impl Registration {
     pub(super) fn mark_dirty(&self) {
         self.hub.mark_dirty(&self.topic);
     }
+
+    /// Whether this is the stream on which its MCP session is told: of several, the newest. MCP
+    /// forbids to send one message on more than one.
+    pub(super) fn speaks(&self) -> bool {
+        let Some(session) = self.line.session() else {
+            return true;
+        };
+        let index = self.hub.index();
+        let newest = index.by_session.get(session).and_then(|all| all.last());
+        newest.is_none_or(|newest| Arc::ptr_eq(newest, &self.line))
+    }
 }
 
 impl Drop for Registration {
@@ -223,6 +246,14 @@ impl Drop for Registration {
             forget(lines, &self.line, Line::place_with_user);
             if lines.is_empty() {
                 index.by_user.remove(&holder.user);
+            }
+        }
+        if let Some(session) = self.line.session()
+            && let Some(streams) = index.by_session.get_mut(session)
+        {
+            streams.retain(|line| !Arc::ptr_eq(line, &self.line));
+            if streams.is_empty() {
+                index.by_session.remove(session);
             }
         }
         let mut lines = self.topic.lines();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
 
 use futures_util::task::AtomicWaker;
 
-use crate::model::{Ended, Holder, Timestamp};
+use crate::model::{Ended, Holder, McpSessionHash, Timestamp};
 
 /// Nothing ended it.
 const OPEN: u8 = u8::MAX;
@@ -44,6 +44,12 @@ impl Line {
     /// Its place in its user's list; changed under the index lock only.
     pub(super) fn place_with_user(&self) -> &AtomicUsize {
         &self.place_with_user
+    }
+
+    /// The MCP session it belongs to.
+    pub(super) fn session(&self) -> Option<&McpSessionHash> {
+        let served = self.holder.served.as_ref()?;
+        Some(&served.session.as_ref()?.id)
     }
 
     pub(super) fn wake(&self) {

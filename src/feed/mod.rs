@@ -17,6 +17,7 @@ pub mod bench;
 mod caps;
 mod expiry;
 mod fold;
+mod follow;
 mod frame;
 mod history;
 mod hub;
@@ -49,7 +50,8 @@ use crate::store::retention::Retention;
 use crate::store::{Db, Error, Result, changes};
 
 pub use caps::Caps;
-pub use open::Opened;
+pub use follow::Voice;
+pub use open::{Opened, Since};
 pub use relay::Relay;
 pub use rights::{Rights, Verdict};
 pub use stream::Stream;
@@ -59,6 +61,9 @@ pub use write::Write;
 const REPLAYS: usize = 4;
 /// Streams whose missed changes are folded at the same time.
 const FOLDS: usize = 2;
+/// Between two heartbeats of an MCP client's stream, at most: what stands between cuts it off sooner
+/// than a browser's.
+const MCP_HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// What the feed can be set to.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +95,7 @@ struct Shared {
     hub: Arc<hub::Hub>,
     access: access::Access,
     wheel: beat::Wheel,
+    mcp_wheel: beat::Wheel,
     replays: Semaphore,
     folds: Semaphore,
     local: relay::Local,
@@ -119,6 +125,7 @@ impl Feed {
             relay,
             hub,
             wheel: beat::Wheel::default(),
+            mcp_wheel: beat::Wheel::default(),
             replays: Semaphore::new(REPLAYS),
             folds: Semaphore::new(FOLDS),
         };
@@ -137,14 +144,14 @@ impl Feed {
         let shared = &self.shared;
         shared.access.ask(rights);
         let heartbeat = shared.options.heartbeat;
+        let wheels: [(beat::Which, Duration); 2] = [
+            (|shared| &shared.wheel, heartbeat),
+            (|shared| &shared.mcp_wheel, heartbeat.min(MCP_HEARTBEAT)),
+        ];
         let mut tasks: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
             (
                 "tick",
                 Box::pin(tick::run(Arc::clone(shared), stop.clone())),
-            ),
-            (
-                "heartbeats",
-                Box::pin(beat::run(Arc::clone(shared), heartbeat, stop.clone())),
             ),
             (
                 "expiry",
@@ -155,6 +162,10 @@ impl Feed {
                 Box::pin(prune::run(Arc::clone(shared), stop.clone())),
             ),
         ];
+        for (which, period) in wheels {
+            let turning = beat::run(Arc::clone(shared), which, period, stop.clone());
+            tasks.push(("heartbeats", Box::pin(turning)));
+        }
         for _ in 0..reader::READERS {
             tasks.push((
                 "reader",

@@ -5,17 +5,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::caps::Over;
+use super::follow::{self, Beginning, Follower, Voice};
+use super::hub::Registration;
 use super::rights::Verdict;
 use super::stream::Stream;
 use super::{Feed, frame, page, resume};
 use crate::failpoint;
-use crate::model::{Ended, Holder};
-use crate::store::Result;
+use crate::model::{Ended, EventId, Holder};
+use crate::store::{Error, Result};
 
 /// What became of a request for a stream.
 #[derive(Debug)]
 pub enum Opened {
-    /// It is open; or it only says why there is none now (`closing`).
+    /// It is open.
     Stream(Stream),
     /// The right is not there.
     Refused(Ended),
@@ -23,6 +25,21 @@ pub enum Opened {
     TooManyOfUser,
     /// The workspace has as many streams as it may.
     TooManyOfWorkspace,
+    /// The public workflow server has as many streams of strangers as it may.
+    TooManyOfServer,
+    /// The process has as many streams as it may.
+    Full,
+}
+
+/// Where an MCP client's stream goes on.
+#[derive(Debug, Clone, Copy)]
+pub enum Since<'a> {
+    /// From now on.
+    Now,
+    /// Where a `Last-Event-ID`, unjudged, says it stopped.
+    Remembered(&'a str),
+    /// Where its session began.
+    At(&'a EventId),
 }
 
 impl Feed {
@@ -31,21 +48,10 @@ impl Feed {
     pub async fn open(&self, holder: Holder, remembered: Option<&str>) -> Result<Opened> {
         let shared = &self.shared;
         let workspace = holder.workspace.clone();
-        let mut registration = shared.hub.register(holder);
-        failpoint::pass("feed.between_registration_and_rights", workspace.as_str()).await;
-
-        let holder = std::slice::from_ref(&registration.line.holder);
-        match shared.access.check(holder).await?.first() {
-            Some(Verdict::Allowed { until }) => registration.line.allow_until(*until),
-            Some(Verdict::Ended(reason)) => return Ok(Opened::Refused(*reason)),
-            None => return Ok(Opened::Refused(Ended::AccessRemoved)),
-        }
-        match registration.count(&shared.options.caps) {
-            Ok(()) => {}
-            Err(Over::User) => return Ok(Opened::TooManyOfUser),
-            Err(Over::Workspace) => return Ok(Opened::TooManyOfWorkspace),
-            Err(Over::Process) => return Ok(Opened::Stream(Stream::closing(Ended::Full))),
-        }
+        let registration = match self.admit(holder).await? {
+            Ok(registration) => registration,
+            Err(turned_away) => return Ok(turned_away),
+        };
         let (opening, page) = match remembered {
             Some(remembered) => (
                 frame::opening(None),
@@ -75,5 +81,69 @@ impl Feed {
             outbox,
             page.at,
         )))
+    }
+
+    /// Opens an MCP client's stream of one workflow server, which `voice` speaks on. It tells at
+    /// once, and once, when that server's tools may have changed since `from`.
+    pub async fn follow(
+        &self,
+        holder: Holder,
+        from: Since<'_>,
+        voice: Box<dyn Voice>,
+    ) -> Result<Opened> {
+        let shared = &self.shared;
+        let workspace = holder.workspace.clone();
+        let Some(server) = holder.served.as_ref().map(|served| served.server.clone()) else {
+            return Err(Error::Corrupt("an MCP stream follows a server".to_owned()));
+        };
+        let registration = match self.admit(holder).await? {
+            Ok(registration) => registration,
+            Err(turned_away) => return Ok(turned_away),
+        };
+        let remembered = match from {
+            Since::Now => None,
+            Since::Remembered(text) => EventId::parse(text),
+            Since::At(id) => Some(id.clone()),
+        };
+        let is_unknown = remembered.is_none() && !matches!(from, Since::Now);
+        let beginning = follow::begin(shared, &workspace, &server, remembered.as_ref()).await?;
+        let Some(Beginning { at, missed }) = beginning else {
+            return Ok(Opened::Refused(Ended::WorkspaceDeleted));
+        };
+        failpoint::pass("feed.between_read_and_join", workspace.as_str()).await;
+        let mut outbox = VecDeque::with_capacity(2);
+        if missed || is_unknown {
+            // A break in between repeats the notification and never skips it.
+            outbox.push_back(voice.opening(remembered.as_ref()));
+            outbox.extend(voice.changed(&at));
+        } else {
+            outbox.push_back(voice.opening(Some(&at)));
+        }
+        shared.mcp_wheel.add(&registration.line);
+        let follower = Follower::new(Arc::clone(shared), registration, voice, outbox, at);
+        Ok(Opened::Stream(Stream::follow(follower)))
+    }
+
+    /// Registers a stream, checks its rights and counts it.
+    async fn admit(&self, holder: Holder) -> Result<Result<Registration, Opened>> {
+        let shared = &self.shared;
+        let workspace = holder.workspace.clone();
+        let mut registration = shared.hub.register(holder);
+        failpoint::pass("feed.between_registration_and_rights", workspace.as_str()).await;
+
+        let holder = std::slice::from_ref(&registration.line.holder);
+        let refused = |reason| Ok(Err(Opened::Refused(reason)));
+        match shared.access.check(holder).await?.first() {
+            Some(Verdict::Allowed { until }) => registration.line.allow_until(*until),
+            Some(Verdict::Ended(reason)) => return refused(*reason),
+            None => return refused(Ended::AccessRemoved),
+        }
+        Ok(match registration.count(&shared.options.caps) {
+            Ok(()) => Ok(registration),
+            Err(Over::User) => Err(Opened::TooManyOfUser),
+            Err(Over::Workspace) => Err(Opened::TooManyOfWorkspace),
+            Err(Over::PublicServer) => Err(Opened::TooManyOfServer),
+            Err(Over::Process) => Err(Opened::Full),
+        })
     }
 }

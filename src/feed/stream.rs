@@ -16,6 +16,7 @@ use futures_util::future::BoxFuture;
 use http_body::{Body, Frame};
 
 use super::Shared;
+use super::follow::Follower;
 use super::frame;
 use super::hub::Registration;
 use super::page::{self, Page};
@@ -31,6 +32,8 @@ pub struct Stream(State);
 
 enum State {
     Open(Box<Open>),
+    /// An MCP client's.
+    Follower(Box<Follower>),
     /// Has one frame to write before it ends.
     Last(Bytes),
     Over,
@@ -77,6 +80,11 @@ impl Stream {
         })))
     }
 
+    /// An MCP client's stream.
+    pub(super) fn follow(follower: Follower) -> Self {
+        Self(State::Follower(Box::new(follower)))
+    }
+
     /// A stream that only says why there is none now, and when to come back: browsers give up for
     /// good on any answer but 200.
     #[must_use]
@@ -99,7 +107,7 @@ impl Stream {
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            State::Open(_) => "Stream(open)",
+            State::Open(_) | State::Follower(_) => "Stream(open)",
             State::Last(_) => "Stream(ending)",
             State::Over => "Stream(over)",
         })
@@ -132,6 +140,19 @@ impl Body for Stream {
                     Some(reason) => {
                         self.0 = State::Over;
                         frame::closing(reason)
+                    }
+                    None => std::task::ready!(next),
+                }
+            }
+            // As above.
+            State::Follower(follower) => {
+                follower.registration.line.waker.register(cx.waker());
+                let next = follower.poll_next(cx);
+                match follower.ended() {
+                    Some(reason) => {
+                        let last = follower.voice.closing(reason);
+                        self.0 = State::Over;
+                        last
                     }
                     None => std::task::ready!(next),
                 }

@@ -274,8 +274,9 @@ impl World {
     fn register(&mut self, last_id: Option<String>) {
         let holder = Holder {
             credential: Credential::Session(SessionId::from("s")),
-            user: UserId::from("u"),
+            user: Some(UserId::from("u")),
             workspace: self.workspace.clone(),
+            served: None,
         };
         self.registered
             .push((self.shared.hub.register(holder), last_id));

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::frame::{self, Resync, WithId};
 use super::line::Line;
-use crate::model::ids::WorkspaceId;
+use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{EventId, Revision, Stamp};
 use crate::store::snapshot::Stretch;
 
@@ -60,8 +60,23 @@ struct Log {
     head: Option<EventId>,
     /// Right before the first frame.
     floor: Option<EventId>,
-    ring: VecDeque<(Stamp, Bytes)>,
+    ring: VecDeque<Entry>,
     bytes: usize,
+}
+
+/// One change in the ring.
+#[derive(Debug)]
+struct Entry {
+    stamp: Stamp,
+    /// Whose tools it speaks of.
+    server: ServerId,
+    frame: Bytes,
+}
+
+impl Entry {
+    fn len(&self) -> usize {
+        self.frame.len() + self.server.as_str().len()
+    }
 }
 
 /// A stream's place in a topic.
@@ -87,6 +102,15 @@ pub(super) enum Next {
     Lost(Bytes),
     /// Nothing yet.
     Nothing,
+}
+
+/// What a stream that follows one server went past.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Passed {
+    /// Where it stands now: at the newest change.
+    pub(super) at: EventId,
+    /// Whether any of it was of that server, or may have been.
+    pub(super) theirs: bool,
 }
 
 /// Whether a stream that reads for itself can go on from the ring.
@@ -169,8 +193,12 @@ impl Topic {
             }
         };
         for change in fresh {
-            let frame = frame::tools_changed(change, WithId::Yes);
-            self.push(&mut log, change.event_id(), frame);
+            let entry = Entry {
+                stamp: change.stamp.clone(),
+                server: change.server_id.clone(),
+                frame: frame::tools_changed(change, WithId::Yes),
+            };
+            self.push(&mut log, change.event_id(), entry);
         }
         if log
             .head
@@ -192,10 +220,10 @@ impl Topic {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    fn push(&self, log: &mut Log, id: EventId, frame: Bytes) {
-        log.bytes += frame.len();
-        self.all_bytes.fetch_add(frame.len(), Ordering::Relaxed);
-        log.ring.push_back((id.stamp.clone(), frame));
+    fn push(&self, log: &mut Log, id: EventId, entry: Entry) {
+        log.bytes += entry.len();
+        self.all_bytes.fetch_add(entry.len(), Ordering::Relaxed);
+        log.ring.push_back(entry);
         log.head = Some(id);
         self.version.fetch_add(1, Ordering::Release);
         // The newest frame stays whatever its size: the streams have yet to read it.
@@ -204,13 +232,16 @@ impl Topic {
                 || log.bytes > RING_BYTES
                 || self.all_bytes.load(Ordering::Relaxed) > ALL_RINGS_BYTES)
         {
-            let Some((stamp, gone)) = log.ring.pop_front() else {
+            let Some(gone) = log.ring.pop_front() else {
                 break;
             };
             log.bytes -= gone.len();
             self.all_bytes.fetch_sub(gone.len(), Ordering::Relaxed);
             let revision = log.floor.as_ref().map_or(0, |floor| floor.revision) + 1;
-            log.floor = Some(EventId { stamp, revision });
+            log.floor = Some(EventId {
+                stamp: gone.stamp,
+                revision,
+            });
         }
     }
 
@@ -221,15 +252,27 @@ impl Topic {
         }
         let log = self.log();
         let next = log.next(cursor);
-        if log
-            .head
-            .as_ref()
-            .is_some_and(|head| cursor.revision >= head.revision)
-        {
+        self.note_seen(&log, cursor);
+        next
+    }
+
+    /// Takes a stream that follows `server` past everything; `None` when there was nothing.
+    pub(super) fn pass(&self, cursor: &mut Cursor, server: &ServerId) -> Option<Passed> {
+        if self.version.load(Ordering::Acquire) == cursor.seen {
+            return None;
+        }
+        let log = self.log();
+        let passed = log.pass(cursor, server);
+        self.note_seen(&log, cursor);
+        passed
+    }
+
+    fn note_seen(&self, log: &Log, cursor: &mut Cursor) {
+        let head = log.head.as_ref();
+        if head.is_some_and(|head| cursor.revision >= head.revision) {
             // Changed under the lock only: this is the version just looked at.
             cursor.seen = self.version.load(Ordering::Acquire);
         }
-        next
     }
 
     /// Whether a stream that has read for itself up to `at` can go on from the ring.
@@ -253,7 +296,7 @@ impl Topic {
             usize::try_from(at.revision - floor.revision - 1)
                 .ok()
                 .and_then(|index| log.ring.get(index))
-                .map(|(stamp, _)| stamp)
+                .map(|entry| &entry.stamp)
         };
         if stamp == Some(&at.stamp) {
             joined
@@ -285,12 +328,31 @@ impl Log {
         let frame = usize::try_from(cursor.revision - floor.revision)
             .ok()
             .and_then(|index| self.ring.get(index));
-        if let Some((_, frame)) = frame {
+        if let Some(entry) = frame {
             cursor.revision += 1;
-            return Next::Frame(frame.clone());
+            return Next::Frame(entry.frame.clone());
         }
         cursor.revision = head.revision;
         Next::Lost(frame::resync(Resync::FellBehind, head))
+    }
+
+    fn pass(&self, cursor: &mut Cursor, server: &ServerId) -> Option<Passed> {
+        let (head, floor) = (self.head.as_ref()?, self.floor.as_ref()?);
+        let is_here = cursor.generation == self.generation && cursor.revision >= floor.revision;
+        if is_here && cursor.revision >= head.revision {
+            return None;
+        }
+        let skip = usize::try_from(cursor.revision - floor.revision);
+        // What is no longer here may have been of any server.
+        let theirs = match skip {
+            Ok(skip) if is_here => self.ring.iter().skip(skip).any(|e| e.server == *server),
+            _ => true,
+        };
+        (cursor.generation, cursor.revision) = (self.generation, head.revision);
+        Some(Passed {
+            at: head.clone(),
+            theirs,
+        })
     }
 }
 

@@ -15,6 +15,9 @@ use sqlx::{Decode, Encode, Postgres, Sqlite, Type};
 pub struct Timestamp(i64);
 
 impl Timestamp {
+    /// After everything.
+    pub const NEVER: Self = Self(i64::MAX);
+
     /// From milliseconds since the unix epoch.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {

@@ -2,13 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{SessionId, UserId, WorkspaceId};
+use super::Timestamp;
+use super::ids::{ServerId, SessionId, UserId, WorkspaceId};
 
 /// What someone showed to be let in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Credential {
     /// A browser's session.
     Session(SessionId),
+    /// Nothing: a public workflow server takes everyone.
+    Public,
 }
 
 /// Who holds a stream, by what, on which workspace. Equal holders have equal rights, so one check
@@ -17,10 +20,57 @@ pub enum Credential {
 pub struct Holder {
     /// What they showed.
     pub credential: Credential,
-    /// Whose it is.
-    pub user: UserId,
+    /// Whose it is; `None` for whoever came without a name.
+    pub user: Option<UserId>,
     /// What they follow.
     pub workspace: WorkspaceId,
+    /// The part of it that an MCP client follows; `None` is all of it.
+    pub served: Option<Box<Served>>,
+}
+
+/// What an MCP client follows: one workflow server, perhaps in a session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Served {
+    /// The workflow server.
+    pub server: ServerId,
+    /// The session, in versions of MCP that have them.
+    pub session: Option<McpSession>,
+}
+
+/// A session of an MCP client, as far as rights are concerned.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct McpSession {
+    /// Which.
+    pub id: McpSessionHash,
+    /// When it ends by itself.
+    pub expires_at: Timestamp,
+}
+
+/// Names an MCP session by the hash of its token, so that who reads the name cannot use it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, sqlx::Type)]
+#[sqlx(transparent)]
+pub struct McpSessionHash(String);
+
+impl From<String> for McpSessionHash {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl McpSessionHash {
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Holder {
+    /// Whether it is one workflow server that they follow, and this one.
+    fn follows(&self, server: &ServerId) -> bool {
+        let served = self.served.as_ref();
+        served.is_some_and(|served| served.server == *server)
+    }
 }
 
 /// Why a stream ends: the `reason` of a `closing` frame.
@@ -41,6 +91,12 @@ pub enum Ended {
     WorkspaceDeleted,
     /// The user is gone.
     UserDeleted,
+    /// The workflow server is no longer for everyone.
+    ServerPrivate,
+    /// The workflow server is gone.
+    ServerDeleted,
+    /// The MCP session was ended.
+    SessionEnded,
     /// The database could not be asked for too long.
     Unavailable,
     /// The process holds as many streams as it may.
@@ -49,7 +105,7 @@ pub enum Ended {
 
 impl Ended {
     /// Every reason.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Shutdown,
         Self::SignedOut,
         Self::Expired,
@@ -57,6 +113,9 @@ impl Ended {
         Self::AccessRemoved,
         Self::WorkspaceDeleted,
         Self::UserDeleted,
+        Self::ServerPrivate,
+        Self::ServerDeleted,
+        Self::SessionEnded,
         Self::Unavailable,
         Self::Full,
     ];
@@ -72,6 +131,9 @@ impl Ended {
             Self::AccessRemoved => "access_removed",
             Self::WorkspaceDeleted => "workspace_deleted",
             Self::UserDeleted => "user_deleted",
+            Self::ServerPrivate => "server_private",
+            Self::ServerDeleted => "server_deleted",
+            Self::SessionEnded => "session_ended",
             Self::Unavailable => "unavailable",
             Self::Full => "full",
         }
@@ -106,6 +168,27 @@ pub enum Subject {
         /// The workspace.
         workspace: WorkspaceId,
     },
+    /// Those of MCP clients on one workflow server.
+    Server {
+        /// The server.
+        server: ServerId,
+        /// Whose it is.
+        workspace: WorkspaceId,
+    },
+    /// Those that were let in because a workflow server was public.
+    PublicServer {
+        /// The server.
+        server: ServerId,
+        /// Whose it is.
+        workspace: WorkspaceId,
+    },
+    /// Those of one MCP session.
+    McpSession {
+        /// The session.
+        session: McpSessionHash,
+        /// On a server of which workspace.
+        workspace: WorkspaceId,
+    },
 }
 
 impl Subject {
@@ -117,10 +200,19 @@ impl Subject {
                 holder.credential == Credential::Session(session.clone())
             }
             Self::Membership { user, workspace } => {
-                holder.user == *user && holder.workspace == *workspace
+                holder.user.as_ref() == Some(user) && holder.workspace == *workspace
             }
-            Self::User { user } => holder.user == *user,
+            Self::User { user } => holder.user.as_ref() == Some(user),
             Self::Workspace { workspace } => holder.workspace == *workspace,
+            Self::Server { server, .. } => holder.follows(server),
+            Self::PublicServer { server, .. } => {
+                holder.credential == Credential::Public && holder.follows(server)
+            }
+            Self::McpSession { session, .. } => {
+                let served = holder.served.as_ref();
+                let theirs = served.and_then(|served| served.session.as_ref());
+                theirs.is_some_and(|theirs| theirs.id == *session)
+            }
         }
     }
 }

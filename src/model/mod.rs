@@ -16,7 +16,9 @@ mod workflow;
 pub use change::{Change, ChangedTool, Definition, EventId, Revision, Source, Stamp};
 pub use clock::{Clock, SystemClock, Timestamp};
 pub use connection::{ConnectionState, Push, Wanted};
-pub use holder::{Credential, Ended, Holder, Revocation, Subject};
+pub use holder::{
+    Credential, Ended, Holder, McpSession, McpSessionHash, Revocation, Served, Subject,
+};
 pub use permission::Permission;
 pub use refusal::{Refusal, RefusalKind};
 pub use sealed::Sealed;

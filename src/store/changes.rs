@@ -37,6 +37,26 @@ pub async fn head(
     .await)?)
 }
 
+/// Whether any change of one server lies after `after`, up to and with `up_to`.
+pub async fn any_of(
+    conn: impl Into<Conn<'_>>,
+    workspace: &WorkspaceId,
+    server: &ServerId,
+    after: Revision,
+    up_to: Revision,
+) -> Result<bool> {
+    Ok(on!(conn.into(), |c| sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM tool_change WHERE workspace_id = $1 AND server_id = $2 \
+         AND revision > $3 AND revision <= $4)"
+    )
+    .bind(workspace)
+    .bind(server)
+    .bind(after)
+    .bind(up_to)
+    .fetch_one(c)
+    .await)?)
+}
+
 /// What a change says, before it has its place.
 #[derive(Debug)]
 pub struct NewChange<'a> {

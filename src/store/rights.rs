@@ -14,6 +14,10 @@ pub struct Asked<'a> {
     pub user: &'a str,
     /// The workspace it follows.
     pub workspace: &'a str,
+    /// The workflow server it follows, if it is one alone.
+    pub server: Option<&'a str>,
+    /// Its MCP session, if it has one.
+    pub mcp_session: Option<&'a str>,
 }
 
 /// What was there at one moment.
@@ -29,23 +33,34 @@ pub struct Found {
     pub has_workspace: bool,
     /// Whether the user has any grant on it.
     pub has_grant: bool,
+    /// Whether the server, if it is there, is for everyone.
+    pub is_public: Option<bool>,
+    /// Whether the MCP session was ended.
+    pub has_mcp_ended: bool,
 }
 
 /// Looks up everything in one statement: the answers are of one moment.
 pub async fn look(conn: impl Into<Conn<'_>>, asked: &[Asked<'_>]) -> Result<Vec<Found>> {
     const POSTGRES: &str = "SELECT t.n, u.id IS NOT NULL AS has_user, s.expires_at, \
-         w.id IS NOT NULL AS has_workspace, m.user_id IS NOT NULL AS has_grant \
-         FROM json_to_recordset($1::json) AS t(n bigint, session text, \"user\" text, workspace text) \
+         w.id IS NOT NULL AS has_workspace, m.user_id IS NOT NULL AS has_grant, \
+         v.is_public, x.token_hash IS NOT NULL AS has_mcp_ended \
+         FROM json_to_recordset($1::json) AS t(n bigint, session text, \"user\" text, \
+             workspace text, server text, mcp_session text) \
          LEFT JOIN user_account u ON u.id = t.\"user\" \
          LEFT JOIN session s ON s.id = t.session AND s.user_id = t.\"user\" \
          LEFT JOIN workspace w ON w.id = t.workspace \
+         LEFT JOIN workflow_server v ON v.id = t.server AND v.workspace_id = w.id \
+         LEFT JOIN ended_mcp_session x ON x.token_hash = t.mcp_session \
          LEFT JOIN membership m ON m.workspace_id = w.id AND m.user_id = u.id ORDER BY t.n";
     const SQLITE: &str = "SELECT t.value ->> 'n' AS n, u.id IS NOT NULL AS has_user, \
-         s.expires_at, w.id IS NOT NULL AS has_workspace, m.user_id IS NOT NULL AS has_grant \
+         s.expires_at, w.id IS NOT NULL AS has_workspace, m.user_id IS NOT NULL AS has_grant, \
+         v.is_public, x.token_hash IS NOT NULL AS has_mcp_ended \
          FROM json_each($1) AS t \
          LEFT JOIN user_account u ON u.id = t.value ->> 'user' \
          LEFT JOIN session s ON s.id = t.value ->> 'session' AND s.user_id = u.id \
          LEFT JOIN workspace w ON w.id = t.value ->> 'workspace' \
+         LEFT JOIN workflow_server v ON v.id = t.value ->> 'server' AND v.workspace_id = w.id \
+         LEFT JOIN ended_mcp_session x ON x.token_hash = t.value ->> 'mcp_session' \
          LEFT JOIN membership m ON m.workspace_id = w.id AND m.user_id = u.id ORDER BY 1";
     let conn = conn.into();
     let sql = conn.dialect(POSTGRES, SQLITE);

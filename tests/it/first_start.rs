@@ -205,7 +205,7 @@ both! {
         let mut foreign_session = good.clone();
         foreign_session.credential = bob.credential.clone();
         let mut no_user = good.clone();
-        no_user.user = UserId::from("gone");
+        no_user.user = Some(UserId::from("gone"));
         let mut no_workspace = good.clone();
         no_workspace.workspace = WorkspaceId::from("gone");
         let mut no_id = good.clone();

@@ -42,8 +42,9 @@ impl Rights for Counting {
 fn register(world: &World, session: &str) -> Registration {
     world.shared.hub.register(Holder {
         credential: Credential::Session(SessionId::from(session)),
-        user: UserId::from("u"),
+        user: Some(UserId::from("u")),
         workspace: world.workspace.clone(),
+        served: None,
     })
 }
 
