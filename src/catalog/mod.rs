@@ -7,7 +7,9 @@
 //! per server in the order of their ids. So no use case decides whether it must tell: what makes
 //! no difference to clients is silent, and nothing that does is forgotten.
 
+mod arguments;
 mod endpoint;
+mod headers;
 pub mod input;
 mod limits;
 mod offered;

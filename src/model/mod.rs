@@ -4,6 +4,7 @@ mod breaking;
 mod change;
 mod clock;
 mod connection;
+mod external_server;
 mod holder;
 pub mod ids;
 pub mod name;
@@ -16,6 +17,7 @@ mod workflow;
 pub use change::{Change, ChangedTool, Definition, EventId, Revision, Source, Stamp};
 pub use clock::{Clock, SystemClock, Timestamp};
 pub use connection::{ConnectionState, Push, Wanted};
+pub use external_server::{AuthType, Command, Ending, Outcome, Transport};
 pub use holder::{
     Credential, Ended, Holder, McpSession, McpSessionHash, Revocation, Served, Subject,
 };
