@@ -29,6 +29,7 @@ use crate::feed::{self, Caps, Feed};
 use crate::model::Clock;
 use crate::net::Net;
 use crate::seal::Sealer;
+use crate::serve::{self, Serve};
 use crate::server;
 use crate::store::retention::Retention;
 use crate::store::{self, Db, Place, meta};
@@ -110,7 +111,13 @@ impl App {
         let catalog_options = catalog::Options {
             public_url: url.clone(),
         };
-        let catalog = Catalog::new(db.clone(), clock, feed.clone(), sealer, catalog_options);
+        let catalog = Catalog::new(
+            db.clone(),
+            Arc::clone(&clock),
+            feed.clone(),
+            sealer.clone(),
+            catalog_options,
+        );
 
         let sign_in_link = auth
             .first_start()
@@ -122,10 +129,28 @@ impl App {
         for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
             crew.run(name, task);
         }
+        let rooms = serve::Rooms {
+            auth: auth.clone(),
+            catalog: catalog.clone(),
+            feed: feed.clone(),
+            net: net.clone(),
+            sealer,
+            clock,
+        };
+        let serve_options = serve::Options {
+            public_url: url.clone(),
+            address,
+            allowed_origins: config.allowed_origins.clone(),
+        };
+        let serve = Serve::new(rooms, &serve_options);
+        for (name, task) in serve.tasks(&crew.stop.soft) {
+            crew.run(name, task);
+        }
         let state = AppState {
             auth,
             catalog,
             feed: feed.clone(),
+            serve,
             proxies: config.trusted_proxies.clone().into(),
         };
         let routes = crate::api::router(state.clone())

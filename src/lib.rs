@@ -27,7 +27,8 @@
 //! | [`feed`] | model, store |
 //! | [`auth`] | model, store, seal, feed |
 //! | [`catalog`] | model, store, seal, feed, auth |
-//! | [`api`], [`web`] | model, feed, auth, catalog; web also api |
+//! | [`serve`] | model, seal, net, feed, auth, catalog |
+//! | [`api`], [`web`] | model, feed, auth, catalog, serve; web also api |
 //! | [`app`], the command line | all |
 
 pub mod api;
@@ -40,6 +41,7 @@ pub mod feed;
 pub mod model;
 pub mod net;
 pub mod seal;
+pub mod serve;
 pub mod server;
 pub mod store;
 pub mod telemetry;

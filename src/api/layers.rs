@@ -8,7 +8,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Method};
 use rand::RngCore;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -20,6 +20,16 @@ use super::{ApiError, REVISION};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// What MCP clients send besides.
+const MCP_HEADERS: [HeaderName; 4] = [
+    MCP_SESSION_ID,
+    HeaderName::from_static("mcp-protocol-version"),
+    HeaderName::from_static("mcp-method"),
+    HeaderName::from_static("mcp-name"),
+];
+/// Where MCP is spoken, which looks at Host and Origin for itself: it knows more places of ours.
+const MCP_PATH: &str = "/api/mcp/serve/";
 
 /// Whose pages may use the API with a user's cookie.
 #[derive(Debug, Clone)]
@@ -36,7 +46,10 @@ pub fn around(router: Router, origins: &Origins) -> Result<Router, ConfigError> 
     for origin in &origins.allowed {
         same_origin = same_origin.add_trusted_origin(origin)?;
     }
-    let mut router = router.layer(same_origin.with_rejection_response(refuse_foreign_page));
+    let same_origin = same_origin
+        .with_insecure_bypass(|_, uri| uri.path().starts_with(MCP_PATH))
+        .with_rejection_response(refuse_foreign_page);
+    let mut router = router.layer(same_origin);
     if let Some(cors) = cors(&origins.allowed) {
         router = router.layer(cors);
     }
@@ -68,8 +81,19 @@ fn cors(allowed: &[String]) -> Option<CorsLayer> {
             .allow_origin(origins)
             .allow_credentials(true)
             .allow_methods(methods)
-            .allow_headers([CONTENT_TYPE, AUTHORIZATION, LAST_EVENT_ID])
-            .expose_headers([REVISION, REQUEST_ID, RETRY_AFTER]),
+            .allow_headers(
+                [ACCEPT, CONTENT_TYPE, AUTHORIZATION, LAST_EVENT_ID]
+                    .into_iter()
+                    .chain(MCP_HEADERS)
+                    .collect::<Vec<_>>(),
+            )
+            .expose_headers([
+                REVISION,
+                REQUEST_ID,
+                RETRY_AFTER,
+                WWW_AUTHENTICATE,
+                MCP_SESSION_ID,
+            ]),
     )
 }
 

@@ -14,6 +14,7 @@ pub mod health;
 pub mod layers;
 mod reply;
 mod sample;
+mod serve;
 mod sign_in;
 mod tools;
 mod users;
@@ -24,7 +25,7 @@ mod workspaces;
 use axum::Router;
 use axum::extract::FromRef;
 use axum::middleware::map_response;
-use axum::routing::{delete, get, post, put};
+use axum::routing::{any, delete, get, post, put};
 
 pub use body::{BODY_DEADLINE, Body, Bounds, receive};
 pub use client::{Client, TrustedProxies};
@@ -38,6 +39,7 @@ pub use reply::{REVISION, created, no_content, ok, with_revision};
 use crate::auth::Auth;
 use crate::catalog::Catalog;
 use crate::feed::Feed;
+use crate::serve::Serve;
 
 /// What handlers are given; each takes the part it needs with `State`.
 #[derive(Debug, Clone, FromRef)]
@@ -48,6 +50,8 @@ pub struct AppState {
     pub catalog: Catalog,
     /// Changes, and everyone who follows them.
     pub feed: Feed,
+    /// Workflow servers spoken as MCP.
+    pub serve: Serve,
     /// Whose word on a client's address is taken.
     pub proxies: TrustedProxies,
 }
@@ -81,6 +85,7 @@ pub fn router(state: AppState) -> Router {
         )
         .route("/api/mcp/changes", get(changes::list))
         .route("/api/mcp/events", get(events::follow))
+        .route("/api/mcp/serve/{serverId}", any(serve::answer))
         .route("/api/sample/echo", post(sample::echo))
         .merge(tools_router())
         .method_not_allowed_fallback(async || ApiError::NoMethod)

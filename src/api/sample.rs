@@ -12,9 +12,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::ApiResult;
 use super::envelope::envelope;
 use super::error::ApiError;
+use crate::catalog::SAMPLE_BYTES;
 
-/// Bytes of a request's body.
-const MAX_BODY: usize = 64 * 1024;
 /// How long a body may take to arrive.
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -32,7 +31,7 @@ struct Answer {
 }
 
 pub(super) async fn echo(request: Request) -> ApiResult {
-    let body = Limited::new(request.into_body(), MAX_BODY).collect();
+    let body = Limited::new(request.into_body(), SAMPLE_BYTES).collect();
     let body = tokio::time::timeout(BODY_DEADLINE, body)
         .await
         .map_err(|_| ApiError::BodyTooSlow)?;

@@ -70,7 +70,7 @@ impl EndpointEdit {
 }
 
 /// Binds sealed headers to their row.
-fn seal_context(workflow: &WorkflowId) -> String {
+pub(super) fn seal_context(workflow: &WorkflowId) -> String {
     format!("workflow/{workflow}/endpoint_headers")
 }
 

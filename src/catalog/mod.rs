@@ -15,6 +15,7 @@ mod limits;
 mod offered;
 mod patch;
 mod sample;
+mod served;
 mod server_tools;
 mod text;
 mod tool_name;
@@ -34,7 +35,8 @@ use crate::store::Db;
 
 pub use self::endpoint::EndpointEdit;
 pub use self::patch::Patch;
-pub use self::sample::Sample;
+pub use self::sample::{SAMPLE_BYTES, Sample};
+pub use self::served::{Callable, Found, OfferedPage, OfferedTool, ServedServer, Target};
 pub use self::server_tools::{ListedTool, NewTool, ToolEdit};
 pub use self::tool_name::tool_name;
 pub use self::workflow_servers::{

@@ -15,6 +15,9 @@ const SERVER: &str = "Sample";
 /// Our own endpoint that answers with what it is given.
 const ECHO_PATH: &str = "api/sample/echo";
 
+/// Bytes of a call that the sample's endpoint takes.
+pub const SAMPLE_BYTES: usize = 64 * 1024;
+
 /// A workflow and a server that offers it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sample {
@@ -34,14 +37,14 @@ impl Catalog {
         Ok(Sample { workflow, server })
     }
 
+    /// Our own endpoint, as others would call it.
+    pub(super) fn sample_url(&self) -> String {
+        let base = self.shared.options.public_url.as_str();
+        format!("{}/{ECHO_PATH}", base.trim_end_matches('/'))
+    }
+
     async fn sample_workflow(&self, caller: &Caller, workspace: &WorkspaceId) -> Result<Workflow> {
-        let base = self
-            .shared
-            .options
-            .public_url
-            .as_str()
-            .trim_end_matches('/');
-        let url = format!("{base}/{ECHO_PATH}");
+        let url = self.sample_url();
         let is_sample = |workflow: &Workflow| {
             let endpoint = workflow.endpoint.as_ref();
             workflow.name == WORKFLOW && endpoint.is_some_and(|endpoint| endpoint.url == url)

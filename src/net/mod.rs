@@ -1,8 +1,9 @@
 //! The guarded HTTP client: no request of ours reaches an address that the settings keep from us.
 //!
 //! A URL that names an address is judged before each request; a name is judged by the addresses it
-//! resolves to, at each connect, and exactly those are dialled. A redirect is followed only on the
-//! same origin, and only if it repeats the request as it is (307, 308); any other is the answer. A
+//! resolves to, at each connect, and exactly those are dialled. An MCP server's redirect is followed
+//! only on the same origin, and only if it repeats the request as it is (307, 308); any other is the
+//! answer, and so is every one of a workflow's endpoint. A
 //! list of allowed hosts comes on top and switches nothing off. Proxies of the environment are not
 //! used: they would dial for us, past the guard.
 
@@ -137,7 +138,11 @@ impl Client {
         let http = builder
             .user_agent(concat!("toolcast/", env!("CARGO_PKG_VERSION")))
             .dns_resolver(Arc::new(names.clone()))
-            .redirect(Policy::custom(follow))
+            .redirect(match names.purpose {
+                Purpose::Server => Policy::custom(follow),
+                // A workflow's endpoint is where it was said to be.
+                Purpose::Endpoint => Policy::none(),
+            })
             .no_proxy()
             .referer(false)
             .http1_only()

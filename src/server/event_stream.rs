@@ -48,7 +48,7 @@ impl Handover {
         version: Version,
         response: Response,
     ) -> Response {
-        let is_stream = *method == Method::GET
+        let is_stream = matches!(*method, Method::GET | Method::POST)
             && version <= Version::HTTP_11
             && response.status() == StatusCode::OK
             && response

@@ -31,6 +31,7 @@ pub mod meta;
 pub mod retention;
 pub mod revocations;
 pub mod rights;
+pub mod served;
 pub mod sessions;
 pub mod shown_tools;
 pub mod sign_in;

@@ -1,0 +1,115 @@
+//! The calls that run on this replica: how many, and which can be cancelled.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use super::super::Serve;
+use super::super::message::Id;
+use super::super::token::Session;
+use crate::model::McpSessionHash;
+use crate::model::ids::WorkspaceId;
+
+/// Calls of one workspace: slow endpoints of one take no place from the others.
+const OF_WORKSPACE: usize = 200;
+/// Calls of the process; each may hold its arguments and a result.
+const TOTAL: usize = 1_000;
+
+/// A request of a session.
+type Key = (McpSessionHash, Id);
+
+/// What runs.
+#[derive(Debug, Default)]
+pub(in super::super) struct Calls(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    total: usize,
+    by_workspace: HashMap<WorkspaceId, usize>,
+    in_sessions: HashMap<Key, CancellationToken>,
+}
+
+impl Calls {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Cancels the call that a `notifications/cancelled` of its session names, if it runs here.
+    pub(in super::super) fn cancel(&self, session: &Session, params: Option<&RawValue>) {
+        #[derive(Deserialize)]
+        struct Cancelled<'a> {
+            #[serde(borrow, rename = "requestId")]
+            request: &'a RawValue,
+        }
+        let Some(Ok(Cancelled { request })) = params.map(|raw| serde_json::from_str(raw.get()))
+        else {
+            return;
+        };
+        let Some(id) = Id::parse(request.get()) else {
+            return;
+        };
+        let key = (session.known_as.id.clone(), id);
+        if let Some(running) = self.state().in_sessions.get(&key) {
+            running.cancel();
+        }
+    }
+}
+
+/// A call's place among those that run; given back when dropped.
+pub(super) struct Place {
+    serve: Serve,
+    workspace: WorkspaceId,
+    key: Option<Key>,
+    /// Once the client wants no answer any more.
+    pub(super) cancelled: CancellationToken,
+}
+
+impl Place {
+    /// `None` when too many run already.
+    pub(super) fn take(
+        serve: &Serve,
+        workspace: &WorkspaceId,
+        session: Option<&Session>,
+        id: &Id,
+    ) -> Option<Self> {
+        let mut state = serve.shared.calls.state();
+        let of_workspace = state.by_workspace.get(workspace).copied().unwrap_or(0);
+        if state.total >= TOTAL || of_workspace >= OF_WORKSPACE {
+            return None;
+        }
+        state.total += 1;
+        *state.by_workspace.entry(workspace.clone()).or_default() += 1;
+        let cancelled = CancellationToken::new();
+        let key = session.map(|session| (session.known_as.id.clone(), id.clone()));
+        // Of two requests with one id, which is against the protocol, the newer can be cancelled.
+        if let Some(key) = &key {
+            state.in_sessions.insert(key.clone(), cancelled.clone());
+        }
+        drop(state);
+        Some(Self {
+            serve: serve.clone(),
+            workspace: workspace.clone(),
+            key,
+            cancelled,
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.serve.shared.calls.state();
+        state.total -= 1;
+        if let Some(count) = state.by_workspace.get_mut(&self.workspace) {
+            *count -= 1;
+            if *count == 0 {
+                state.by_workspace.remove(&self.workspace);
+            }
+        }
+        if let Some(key) = &self.key {
+            state.in_sessions.remove(key);
+        }
+    }
+}
