@@ -11,6 +11,7 @@ mod error;
 mod events;
 mod extract;
 pub mod health;
+mod keys;
 pub mod layers;
 mod reply;
 mod sample;
@@ -79,6 +80,8 @@ pub fn router(state: AppState) -> Router {
             "/api/workspaces/{workspaceId}/members/{userId}",
             put(workspaces::set_permission).delete(workspaces::remove_member),
         )
+        .route("/api/keys", get(keys::list).post(keys::create))
+        .route("/api/keys/{id}", delete(keys::revoke))
         .route("/api/mcp/changes", get(changes::list))
         .route("/api/mcp/events", get(events::follow))
         .route("/api/sample/echo", post(sample::echo))
