@@ -165,6 +165,12 @@ impl Auth {
         }
     }
 
+    /// The time that everything here goes by.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
     /// What the caller may do on a workspace; `None` without a grant, and without such a workspace.
     pub async fn permission(
         &self,

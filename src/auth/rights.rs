@@ -55,7 +55,7 @@ fn verdict(found: &Found, shown: &Credential, now: Timestamp) -> Verdict {
     if !found.has_user {
         return Verdict::Ended(Ended::UserDeleted);
     }
-    if !found.has_credential {
+    if found.credential.is_none() {
         return Verdict::Ended(match shown {
             Credential::Session(_) => Ended::SignedOut,
             Credential::Key(_) | Credential::WorkspaceKey(_) => Ended::KeyRevoked,
@@ -89,7 +89,7 @@ mod tests {
         let mut found = Found {
             n: 0,
             has_user: true,
-            has_credential: true,
+            credential: Some("c".to_owned()),
             expires_at: Some(until),
             has_workspace: true,
             has_grant: true,
@@ -103,7 +103,7 @@ mod tests {
                 |found| found.expires_at = Some(Timestamp::from_millis(1_000)),
                 Ended::Expired,
             ),
-            (|found| found.has_credential = false, Ended::SignedOut),
+            (|found| found.credential = None, Ended::SignedOut),
             (|found| found.has_user = false, Ended::UserDeleted),
         ];
         for (take, reason) in cases {
@@ -118,7 +118,7 @@ mod tests {
         let mut found = Found {
             n: 0,
             has_user: true,
-            has_credential: true,
+            credential: Some("c".to_owned()),
             expires_at: None,
             has_workspace: true,
             has_grant: true,
@@ -127,7 +127,7 @@ mod tests {
             verdict(&found, &shown, now),
             Verdict::Allowed { .. }
         ));
-        found.has_credential = false;
+        found.credential = None;
         let gone = Verdict::Ended(Ended::KeyRevoked);
         assert_eq!(verdict(&found, &shown, now), gone);
     }

@@ -25,8 +25,8 @@ pub struct Found {
     pub n: i64,
     /// Whether the user is there.
     pub has_user: bool,
-    /// Whether the credential is there and the user's.
-    pub has_credential: bool,
+    /// The credential's id, if it is there and the user's.
+    pub credential: Option<String>,
     /// When the credential runs out, if ever.
     pub expires_at: Option<Timestamp>,
     /// Whether the workspace is there.
@@ -38,7 +38,7 @@ pub struct Found {
 /// Looks up everything in one statement: the answers are of one moment.
 pub async fn look(conn: impl Into<Conn<'_>>, asked: &[Asked<'_>]) -> Result<Vec<Found>> {
     const POSTGRES: &str = "SELECT t.n, u.id IS NOT NULL AS has_user, \
-         coalesce(s.id, k.id) IS NOT NULL AS has_credential, \
+         coalesce(s.id, k.id) AS credential, \
          coalesce(s.expires_at, k.expires_at) AS expires_at, \
          w.id IS NOT NULL AS has_workspace, CASE WHEN k.workspace_id IS NULL \
          THEN m.user_id IS NOT NULL ELSE coalesce(k.workspace_id = w.id, FALSE) END AS has_grant \
@@ -50,7 +50,7 @@ pub async fn look(conn: impl Into<Conn<'_>>, asked: &[Asked<'_>]) -> Result<Vec<
          LEFT JOIN workspace w ON w.id = t.workspace \
          LEFT JOIN membership m ON m.workspace_id = w.id AND m.user_id = u.id ORDER BY t.n";
     const SQLITE: &str = "SELECT t.value ->> 'n' AS n, u.id IS NOT NULL AS has_user, \
-         coalesce(s.id, k.id) IS NOT NULL AS has_credential, \
+         coalesce(s.id, k.id) AS credential, \
          coalesce(s.expires_at, k.expires_at) AS expires_at, \
          w.id IS NOT NULL AS has_workspace, CASE WHEN k.workspace_id IS NULL \
          THEN m.user_id IS NOT NULL ELSE coalesce(k.workspace_id = w.id, FALSE) END AS has_grant \

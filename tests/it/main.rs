@@ -12,6 +12,7 @@ mod support;
 
 mod access;
 mod any_body;
+mod api_keys;
 mod architecture;
 mod browser;
 mod browser_pages;
