@@ -6,6 +6,7 @@
 mod body;
 mod changes;
 mod client;
+mod discover;
 mod envelope;
 mod error;
 mod events;
@@ -83,7 +84,12 @@ pub fn router(state: AppState) -> Router {
         .route("/api/keys", get(keys::list).post(keys::create))
         .route("/api/keys/{id}", delete(keys::revoke))
         .route("/api/mcp/changes", get(changes::list))
+        .route("/api/mcp/discover", get(discover::list))
         .route("/api/mcp/events", get(events::follow))
+        .route(
+            "/api/mcp/workflow-servers/{id}/connect",
+            get(discover::connect),
+        )
         .route("/api/sample/echo", post(sample::echo))
         .merge(tools_router())
         .method_not_allowed_fallback(async || ApiError::NoMethod)

@@ -17,6 +17,7 @@ mod architecture;
 mod browser;
 mod browser_pages;
 mod crash;
+mod discover;
 mod disk_full;
 mod documents;
 mod first_start;
