@@ -15,16 +15,18 @@ impl Auth {
         let asked: Vec<Asked<'_>> = (0..)
             .zip(holders)
             .map(|(n, holder)| {
-                // No session and no user has the empty id.
-                let session = match &holder.credential {
-                    Credential::Session(session) => session.as_str(),
-                    Credential::Public => "",
+                // No session, no key and no user has the empty id.
+                let (session, key) = match &holder.credential {
+                    Credential::Session(session) => (session.as_str(), ""),
+                    Credential::Key(key) | Credential::WorkspaceKey(key) => ("", key.as_str()),
+                    Credential::Public => ("", ""),
                 };
                 let workspace = holder.workspace.as_str();
                 let served = holder.served.as_deref();
                 Asked {
                     n,
                     session,
+                    key,
                     user: holder.user.as_ref().map_or("", UserId::as_str),
                     server: served.map(|served| served.server.as_str()),
                     mcp_session: served
@@ -59,7 +61,8 @@ impl Rights for Auth {
 
 fn verdict(holder: &Holder, found: &Found, now: Timestamp) -> Verdict {
     let let_in = match &holder.credential {
-        Credential::Session(_) => by_session(found, now),
+        Credential::Session(_) => by_name(found, Ended::SignedOut, now),
+        Credential::Key(_) | Credential::WorkspaceKey(_) => by_name(found, Ended::KeyRevoked, now),
         Credential::Public => by_nothing(found),
     };
     match let_in {
@@ -69,12 +72,16 @@ fn verdict(holder: &Holder, found: &Found, now: Timestamp) -> Verdict {
     .map_or_else(Verdict::Ended, |until| Verdict::Allowed { until })
 }
 
-/// Until when a signed-in user may, as far as the workspace is concerned.
-fn by_session(found: &Found, now: Timestamp) -> Result<Timestamp, Ended> {
+/// Until when someone with a name may, as far as the workspace is concerned; `gone` is why their
+/// credential is not there.
+fn by_name(found: &Found, gone: Ended, now: Timestamp) -> Result<Timestamp, Ended> {
     if !found.has_user {
         return Err(Ended::UserDeleted);
     }
-    let until = found.expires_at.ok_or(Ended::SignedOut)?;
+    if found.credential.is_none() {
+        return Err(gone);
+    }
+    let until = found.expires_at.unwrap_or(Timestamp::NEVER);
     if until <= now {
         return Err(Ended::Expired);
     }
@@ -134,6 +141,7 @@ mod tests {
         Found {
             n: 0,
             has_user: true,
+            credential: Some("c".to_owned()),
             expires_at: Some(LATER),
             has_workspace: true,
             has_grant: true,
@@ -183,7 +191,7 @@ mod tests {
             (|found| found.has_grant = false, Ended::AccessRemoved),
             (|found| found.has_workspace = false, Ended::WorkspaceDeleted),
             (|found| found.expires_at = Some(NOW), Ended::Expired),
-            (|found| found.expires_at = None, Ended::SignedOut),
+            (|found| found.credential = None, Ended::SignedOut),
             (|found| found.has_user = false, Ended::UserDeleted),
         ];
         check(&follows_all, LATER, &of_all);
@@ -211,5 +219,17 @@ mod tests {
             (|found| found.has_workspace = false, Ended::WorkspaceDeleted),
         ];
         check(&stranger, LATER, &cases);
+    }
+
+    #[test]
+    fn a_key_without_an_end_lasts_until_it_is_revoked() {
+        let shown = holder(Credential::Key("k".into()), None);
+        let mut found = everything();
+        found.expires_at = None;
+        let until = Timestamp::NEVER;
+        assert_eq!(verdict(&shown, &found, NOW), Verdict::Allowed { until });
+        found.credential = None;
+        let gone = Verdict::Ended(Ended::KeyRevoked);
+        assert_eq!(verdict(&shown, &found, NOW), gone);
     }
 }

@@ -8,6 +8,7 @@
 //! no difference to clients is silent, and nothing that does is forgotten.
 
 mod arguments;
+mod discover;
 mod endpoint;
 mod headers;
 pub mod input;
@@ -33,6 +34,7 @@ use crate::model::{Clock, EventId, Refusal, Timestamp};
 use crate::seal::Sealer;
 use crate::store::Db;
 
+pub use self::discover::{Connect, Reachable, Snippet};
 pub use self::endpoint::EndpointEdit;
 pub use self::patch::Patch;
 pub use self::sample::{SAMPLE_BYTES, Sample};
@@ -48,7 +50,7 @@ pub use crate::store::{Error, Result};
 /// What `Catalog` needs to know of the settings.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where people reach us: the base of the sample's endpoint.
+    /// Where people reach us: the base of the sample's endpoint and of what is served.
     pub public_url: Url,
 }
 

@@ -160,6 +160,7 @@ impl Hub {
                 .map(|topic| topic.lines().clone())
                 .unwrap_or_default(),
             Subject::Session { user, .. }
+            | Subject::Key { user, .. }
             | Subject::Membership { user, .. }
             | Subject::User { user } => {
                 let theirs = index.by_user.get(&Some(user.clone()));

@@ -3,13 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use super::Timestamp;
-use super::ids::{ServerId, SessionId, UserId, WorkspaceId};
+use super::ids::{KeyId, ServerId, SessionId, UserId, WorkspaceId};
 
 /// What someone showed to be let in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Credential {
     /// A browser's session.
     Session(SessionId),
+    /// A user's own API key.
+    Key(KeyId),
+    /// A workspace's API key: what its user may does not matter.
+    WorkspaceKey(KeyId),
     /// Nothing: a public workflow server takes everyone.
     Public,
 }
@@ -97,6 +101,8 @@ pub enum Ended {
     ServerDeleted,
     /// The MCP session was ended.
     SessionEnded,
+    /// The API key was revoked.
+    KeyRevoked,
     /// The database could not be asked for too long.
     Unavailable,
     /// The process holds as many streams as it may.
@@ -105,7 +111,7 @@ pub enum Ended {
 
 impl Ended {
     /// Every reason.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Shutdown,
         Self::SignedOut,
         Self::Expired,
@@ -116,6 +122,7 @@ impl Ended {
         Self::ServerPrivate,
         Self::ServerDeleted,
         Self::SessionEnded,
+        Self::KeyRevoked,
         Self::Unavailable,
         Self::Full,
     ];
@@ -134,6 +141,7 @@ impl Ended {
             Self::ServerPrivate => "server_private",
             Self::ServerDeleted => "server_deleted",
             Self::SessionEnded => "session_ended",
+            Self::KeyRevoked => "key_revoked",
             Self::Unavailable => "unavailable",
             Self::Full => "full",
         }
@@ -149,6 +157,13 @@ pub enum Subject {
         /// The session.
         session: SessionId,
         /// Whose it was.
+        user: UserId,
+    },
+    /// Those opened by one API key.
+    Key {
+        /// The key.
+        key: KeyId,
+        /// Who answered for it.
         user: UserId,
     },
     /// Those of one user on one workspace.
@@ -199,8 +214,14 @@ impl Subject {
             Self::Session { session, .. } => {
                 holder.credential == Credential::Session(session.clone())
             }
+            Self::Key { key, .. } => matches!(
+                &holder.credential,
+                Credential::Key(own) | Credential::WorkspaceKey(own) if own == key
+            ),
             Self::Membership { user, workspace } => {
-                holder.user.as_ref() == Some(user) && holder.workspace == *workspace
+                holder.user.as_ref() == Some(user)
+                    && holder.workspace == *workspace
+                    && !matches!(holder.credential, Credential::WorkspaceKey(_))
             }
             Self::User { user } => holder.user.as_ref() == Some(user),
             Self::Workspace { workspace } => holder.workspace == *workspace,

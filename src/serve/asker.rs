@@ -53,6 +53,7 @@ impl Asker {
     pub(super) fn mark(&self) -> CallerMark {
         CallerMark::of(&match &self.credential {
             Credential::Session(session) => format!("session/{session}"),
+            Credential::Key(key) | Credential::WorkspaceKey(key) => format!("key/{key}"),
             Credential::Public => "public".to_owned(),
         })
     }

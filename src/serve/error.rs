@@ -117,6 +117,7 @@ impl Refused {
             Ended::ServerPrivate
             | Ended::SignedOut
             | Ended::Expired
+            | Ended::KeyRevoked
             | Ended::PasswordChanged
             | Ended::UserDeleted => Self::unauthorized(),
         }

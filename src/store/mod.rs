@@ -25,6 +25,7 @@ mod pool;
 
 pub mod changes;
 pub mod external_servers;
+pub mod keys;
 pub mod mcp_sessions;
 pub mod members;
 pub mod meta;
