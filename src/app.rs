@@ -98,16 +98,12 @@ impl App {
             feed_options(config, limits),
             relay.clone(),
         );
-        let admin = config
-            .admin_email
-            .clone()
-            .zip(config.admin_password.as_ref());
-        let auth_options = auth::Options {
-            public_url: url.clone(),
-            admin: admin.map(|(email, password)| (email, password.reveal().to_owned())),
-            hashing: std::thread::available_parallelism().map_or(1, usize::from),
-        };
-        let auth = Auth::new(db.clone(), Arc::clone(&clock), feed.clone(), auth_options);
+        let auth = Auth::new(
+            db.clone(),
+            Arc::clone(&clock),
+            feed.clone(),
+            auth_options(config, &url),
+        );
         let catalog_options = catalog::Options {
             public_url: url.clone(),
         };
@@ -137,15 +133,7 @@ impl App {
             sealer,
             clock,
         };
-        let serve_options = serve::Options {
-            public_url: url.clone(),
-            address,
-            allowed_origins: config.allowed_origins.clone(),
-        };
-        let serve = Serve::new(rooms, &serve_options);
-        for (name, task) in serve.tasks(&crew.stop.soft) {
-            crew.run(name, task);
-        }
+        let serve = serving(rooms, config, &url, address, &crew);
         let state = AppState {
             auth,
             catalog,
@@ -332,6 +320,38 @@ fn refused_first_start(config: &Config, error: &store::Error) -> anyhow::Error {
         None => "",
     };
     anyhow!("{settings}the first admin and workspace cannot be made: {error}")
+}
+
+fn auth_options(config: &Config, url: &Url) -> auth::Options {
+    let admin = config
+        .admin_email
+        .clone()
+        .zip(config.admin_password.as_ref());
+    auth::Options {
+        public_url: url.clone(),
+        admin: admin.map(|(email, password)| (email, password.reveal().to_owned())),
+        hashing: std::thread::available_parallelism().map_or(1, usize::from),
+    }
+}
+
+/// Workflow servers spoken as MCP, with what they live on.
+fn serving(
+    rooms: serve::Rooms,
+    config: &Config,
+    url: &Url,
+    address: SocketAddr,
+    crew: &Crew,
+) -> Serve {
+    let options = serve::Options {
+        public_url: url.clone(),
+        address,
+        allowed_origins: config.allowed_origins.clone(),
+    };
+    let serve = Serve::new(rooms, &options);
+    for (name, task) in serve.tasks(&crew.stop.soft) {
+        crew.run(name, task);
+    }
+    serve
 }
 
 fn feed_options(config: &Config, limits: Limits) -> feed::Options {

@@ -20,6 +20,7 @@ use super::{ApiError, REVISION};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// What MCP clients send besides.
 const MCP_HEADERS: [HeaderName; 4] = [
@@ -82,7 +83,7 @@ fn cors(allowed: &[String]) -> Option<CorsLayer> {
             .allow_credentials(true)
             .allow_methods(methods)
             .allow_headers(
-                [ACCEPT, CONTENT_TYPE, AUTHORIZATION, LAST_EVENT_ID]
+                [ACCEPT, CONTENT_TYPE, AUTHORIZATION, API_KEY, LAST_EVENT_ID]
                     .into_iter()
                     .chain(MCP_HEADERS)
                     .collect::<Vec<_>>(),

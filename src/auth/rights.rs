@@ -120,7 +120,7 @@ fn served(
     }
     match &served.session {
         None => Ok(until),
-        Some(_) if found.has_mcp_ended => Err(Ended::SessionEnded),
+        Some(_) if found.ended_mcp_session.is_some() => Err(Ended::SessionEnded),
         Some(session) if session.expires_at <= now => Err(Ended::Expired),
         Some(session) => Ok(until.min(session.expires_at)),
     }
@@ -137,6 +137,10 @@ mod tests {
     /// Takes one thing away.
     type Take = fn(&mut Found);
 
+    fn end_mcp_session(found: &mut Found) {
+        found.ended_mcp_session = Some("m".to_owned());
+    }
+
     fn everything() -> Found {
         Found {
             n: 0,
@@ -146,7 +150,7 @@ mod tests {
             has_workspace: true,
             has_grant: true,
             is_public: Some(true),
-            has_mcp_ended: false,
+            ended_mcp_session: None,
         }
     }
 
@@ -196,7 +200,7 @@ mod tests {
         ];
         check(&follows_all, LATER, &of_all);
         let of_one: [(Take, Ended); 3] = [
-            (|found| found.has_mcp_ended = true, Ended::SessionEnded),
+            (end_mcp_session, Ended::SessionEnded),
             (|found| found.is_public = None, Ended::ServerDeleted),
             (|found| found.has_grant = false, Ended::AccessRemoved),
         ];
@@ -213,7 +217,7 @@ mod tests {
     fn a_stranger_stays_as_long_as_the_server_is_public() {
         let stranger = holder(Credential::Public, Some(in_session(LATER)));
         let cases: [(Take, Ended); 4] = [
-            (|found| found.has_mcp_ended = true, Ended::SessionEnded),
+            (end_mcp_session, Ended::SessionEnded),
             (|found| found.is_public = Some(false), Ended::ServerPrivate),
             (|found| found.is_public = None, Ended::ServerDeleted),
             (|found| found.has_workspace = false, Ended::WorkspaceDeleted),

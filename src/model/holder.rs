@@ -72,8 +72,8 @@ impl McpSessionHash {
 impl Holder {
     /// Whether it is one workflow server that they follow, and this one.
     fn follows(&self, server: &ServerId) -> bool {
-        let served = self.served.as_ref();
-        served.is_some_and(|served| served.server == *server)
+        let part = self.served.as_ref();
+        part.is_some_and(|part| part.server == *server)
     }
 }
 

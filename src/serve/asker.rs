@@ -60,7 +60,7 @@ impl Asker {
 
     /// As the holder of a stream on the server.
     pub(super) fn holder(&self, server: &ServedServer, session: Option<McpSession>) -> Holder {
-        let served = Served {
+        let part = Served {
             server: server.id.clone(),
             session,
         };
@@ -68,7 +68,7 @@ impl Asker {
             credential: self.credential.clone(),
             user: self.user.clone(),
             workspace: server.workspace_id.clone(),
-            served: Some(Box::new(served)),
+            served: Some(Box::new(part)),
         }
     }
 }

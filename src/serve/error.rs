@@ -291,8 +291,17 @@ impl Failure {
         }
     }
 
+    /// Whether the reply's HTTP status is the error's.
+    fn keeps_status(&self, manner: Manner) -> bool {
+        match self.demand {
+            Demand::Always => true,
+            Demand::Modern => manner != Manner::Session,
+            Demand::No => manner == Manner::Bare,
+        }
+    }
+
     pub(super) fn into_json(self, id: &Id, manner: Manner) -> String {
-        let told = if manner == Manner::Bare || self.demand != Demand::No {
+        let told = if self.keeps_status(manner) {
             self
         } else {
             self.saying_status()
@@ -306,12 +315,7 @@ impl Failure {
     }
 
     pub(super) fn into_response(self, id: &Id, manner: Manner) -> Response {
-        let keeps_status = match self.demand {
-            Demand::Always => true,
-            Demand::Modern => manner != Manner::Session,
-            Demand::No => manner == Manner::Bare,
-        };
-        let status = if keeps_status {
+        let status = if self.keeps_status(manner) {
             self.status
         } else {
             StatusCode::OK

@@ -62,8 +62,8 @@ pub(super) fn issue(
     plain.extend_from_slice(&began_at.revision.to_be_bytes());
     plain.extend_from_slice(&caller.0);
     plain.extend_from_slice(began_at.stamp.as_str().as_bytes());
-    let sealed = sealer.seal(&plain, &context(server));
-    URL_SAFE_NO_PAD.encode(sealed.as_bytes())
+    let token = sealer.seal(&plain, &context(server));
+    URL_SAFE_NO_PAD.encode(token.as_bytes())
 }
 
 /// The session of a token that was issued for this server and has not run out. Whether it was ended
@@ -78,8 +78,8 @@ pub(super) fn open(
         return None;
     }
     let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
-    let sealed = Sealed::from_bytes(bytes);
-    let plain = sealer.open(&sealed, &context(server)).ok()?;
+    let plain = sealer.open(&Sealed::from_bytes(bytes), &context(server));
+    let plain = plain.ok()?;
     let (version, rest) = plain.split_first()?;
     let (expires_at, rest) = rest.split_first_chunk()?;
     let (revision, rest) = rest.split_first_chunk()?;

@@ -39,8 +39,8 @@ pub struct Found {
     pub has_grant: bool,
     /// Whether the server, if it is there, is for everyone.
     pub is_public: Option<bool>,
-    /// Whether the MCP session was ended.
-    pub has_mcp_ended: bool,
+    /// The MCP session, if it was ended.
+    pub ended_mcp_session: Option<String>,
 }
 
 /// Looks up everything in one statement: the answers are of one moment.
@@ -50,7 +50,7 @@ pub async fn look(conn: impl Into<Conn<'_>>, asked: &[Asked<'_>]) -> Result<Vec<
          coalesce(s.expires_at, k.expires_at) AS expires_at, \
          w.id IS NOT NULL AS has_workspace, CASE WHEN k.workspace_id IS NULL \
          THEN m.user_id IS NOT NULL ELSE coalesce(k.workspace_id = w.id, FALSE) END AS has_grant, \
-         v.is_public, x.token_hash IS NOT NULL AS has_mcp_ended \
+         v.is_public, x.token_hash AS ended_mcp_session \
          FROM json_to_recordset($1::json) AS t(n bigint, session text, key text, \"user\" text, \
              workspace text, server text, mcp_session text) \
          LEFT JOIN user_account u ON u.id = t.\"user\" \
@@ -65,7 +65,7 @@ pub async fn look(conn: impl Into<Conn<'_>>, asked: &[Asked<'_>]) -> Result<Vec<
          coalesce(s.expires_at, k.expires_at) AS expires_at, \
          w.id IS NOT NULL AS has_workspace, CASE WHEN k.workspace_id IS NULL \
          THEN m.user_id IS NOT NULL ELSE coalesce(k.workspace_id = w.id, FALSE) END AS has_grant, \
-         v.is_public, x.token_hash IS NOT NULL AS has_mcp_ended \
+         v.is_public, x.token_hash AS ended_mcp_session \
          FROM json_each($1) AS t \
          LEFT JOIN user_account u ON u.id = t.value ->> 'user' \
          LEFT JOIN session s ON s.id = t.value ->> 'session' AND s.user_id = u.id \

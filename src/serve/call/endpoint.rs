@@ -76,7 +76,6 @@ async fn read(mut response: reqwest::Response) -> Result<Answered> {
 }
 
 /// Says nothing of the address: that is the workspace's business.
-#[expect(clippy::needless_pass_by_value, reason = "what `map_err` gives")]
 fn failed(error: reqwest::Error) -> Failure {
     if let Some(refusal) = net::refusal(&error) {
         return Failure::refused(refusal);
