@@ -7,7 +7,7 @@ mod clock;
 mod database;
 mod endpoint;
 mod events;
-mod mcp;
+mod mcp_client;
 mod program;
 mod proxy;
 mod redis;
@@ -24,7 +24,7 @@ pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
 pub use endpoint::{Answer, Endpoint};
 pub use events::{EventStream, Frame};
-pub use mcp::{MODERN, Mcp};
+pub use mcp_client::{MODERN, Mcp};
 pub use program::{Program, toolcast};
 pub use proxy::Proxy;
 pub use redis::{
