@@ -27,6 +27,7 @@ mod keys;
 mod layers;
 mod obstacles;
 mod pages;
+mod peers_serve;
 mod people;
 mod relay;
 mod relay_faults;
