@@ -37,7 +37,8 @@ async def converse(commands):
             changed.set()
 
     mode = {"mode": "legacy"} if era == "legacy" else {}
-    async with Client(url, message_handler=heard, **mode) as client:
+    # What is cached may be older than the subscription.
+    async with Client(url, message_handler=heard, cache=None, **mode) as client:
         say({"connected": client.protocol_version})
 
         async def listing():
