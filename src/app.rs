@@ -141,22 +141,14 @@ impl App {
             serve,
             proxies: config.trusted_proxies.clone().into(),
         };
-        let routes = crate::api::router(state.clone())
-            .merge(crate::web::router(state))
-            .merge(health::routes(
-                dependencies::all(&db, &relay),
-                crew.stop.soft.clone(),
-            ));
-        let origins = layers::Origins {
-            own: url.origin().ascii_serialization(),
-            allowed: config.allowed_origins.clone(),
-        };
+        let health = health::routes(dependencies::all(&db, &relay), crew.stop.soft.clone());
+        let router = router(state, health, config, &url)?;
         Ok(Self {
             listener,
             address,
             url,
             sign_in_link,
-            router: layers::around(routes, &origins)?,
+            router,
             server: server::Options {
                 max_connections: limits.connections,
                 header_timeout: HEADER_TIMEOUT,
@@ -320,6 +312,18 @@ fn refused_first_start(config: &Config, error: &store::Error) -> anyhow::Error {
         None => "",
     };
     anyhow!("{settings}the first admin and workspace cannot be made: {error}")
+}
+
+/// Every route, with what lies around them.
+fn router(state: AppState, health: Router, config: &Config, url: &Url) -> Result<Router> {
+    let routes = crate::api::router(state.clone())
+        .merge(crate::web::router(state))
+        .merge(health);
+    let origins = layers::Origins {
+        own: url.origin().ascii_serialization(),
+        allowed: config.allowed_origins.clone(),
+    };
+    Ok(layers::around(routes, &origins)?)
 }
 
 fn auth_options(config: &Config, url: &Url) -> auth::Options {

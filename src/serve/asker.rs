@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue};
 
 use super::Serve;
-use super::error::Refused;
+use super::refused::Refused;
 use super::token::CallerMark;
 use crate::catalog::ServedServer;
 use crate::model::ids::UserId;

@@ -8,7 +8,7 @@ use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 use url::Url;
 
-use super::error::Refused;
+use super::refused::Refused;
 
 const FOREIGN_HOST: &str = "This request was sent to a host that is not this service's. Set \
      TOOLCAST_PUBLIC_URL, or add the host's origin to TOOLCAST_ALLOWED_ORIGINS.";

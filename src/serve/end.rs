@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::error::Refused;
+use super::refused::Refused;
 use crate::auth::Auth;
 use crate::model::McpSession;
 use crate::model::ids::WorkspaceId;

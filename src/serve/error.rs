@@ -1,151 +1,20 @@
-//! How a failure looks: the only place of this room that knows HTTP statuses.
+//! How a failure looks as a JSON-RPC error.
 //!
-//! Before a message is read, a refusal is HTTP's ([`Refused`]). From there on it is a JSON-RPC error
-//! ([`Failure`]). Its HTTP status is the contract's for a bare POST; in a session and on 2026-07-28
-//! it is 200, but where MCP itself demands another.
+//! Its HTTP status is the contract's for a bare POST; in a session and on 2026-07-28 it is 200, but
+//! where MCP itself demands another.
 
 use std::borrow::Cow;
 
-use axum::body::Body;
-use axum::response::{IntoResponse, Response};
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use http::StatusCode;
+use http::header::RETRY_AFTER;
 use serde_json::{Map, Value, json};
 
 use super::message::Id;
+use super::reply::{cut, reply};
 use super::version::MODERN;
 use crate::auth::Error;
-use crate::model::{Ended, Refusal, RefusalKind};
-
-/// Characters of a text from outside that are worth repeating.
-const REPEATED: usize = 200;
-/// After how many seconds a stream over a cap may be tried again.
-const STREAM_RETRY: u64 = 30;
-
-/// A request that gets no JSON-RPC answer.
-#[derive(Debug)]
-pub(super) struct Refused {
-    status: StatusCode,
-    text: Cow<'static, str>,
-    header: Option<(HeaderName, HeaderValue)>,
-}
-
-impl Refused {
-    const fn new(status: StatusCode, text: &'static str) -> Self {
-        Self {
-            status,
-            text: Cow::Borrowed(text),
-            header: None,
-        }
-    }
-
-    fn with(mut self, name: HeaderName, value: impl Into<HeaderValue>) -> Self {
-        self.header = Some((name, value.into()));
-        self
-    }
-
-    pub(super) fn no_server() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "Server not found")
-    }
-
-    pub(super) fn unauthorized() -> Self {
-        let bearer = HeaderValue::from_static("Bearer");
-        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized").with(WWW_AUTHENTICATE, bearer)
-    }
-
-    pub(super) fn forbidden() -> Self {
-        Self::new(StatusCode::FORBIDDEN, "Forbidden")
-    }
-
-    pub(super) fn foreign(text: &'static str) -> Self {
-        Self::new(StatusCode::FORBIDDEN, text)
-    }
-
-    pub(super) fn no_session() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "Session not found")
-    }
-
-    pub(super) fn session_needed() -> Self {
-        let text = "Mcp-Session-Id header is required: POST initialize first";
-        Self::new(StatusCode::BAD_REQUEST, text)
-    }
-
-    pub(super) fn version(text: &str) -> Self {
-        let text = cut(text);
-        let mut refused = Self::new(StatusCode::BAD_REQUEST, "");
-        refused.text = format!("Unsupported MCP-Protocol-Version: {text}").into();
-        refused
-    }
-
-    pub(super) fn no_method(allowed: &'static str) -> Self {
-        let allowed = HeaderValue::from_static(allowed);
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed").with(ALLOW, allowed)
-    }
-
-    pub(super) fn unavailable() -> Self {
-        let text = "Service unavailable, retry shortly";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, text).with(RETRY_AFTER, 1)
-    }
-
-    pub(super) fn is_unavailable(&self) -> bool {
-        self.status == StatusCode::SERVICE_UNAVAILABLE
-    }
-
-    pub(super) fn slow_body() -> Self {
-        let text = "Request body was not received in time";
-        Self::new(StatusCode::REQUEST_TIMEOUT, text)
-    }
-
-    pub(super) fn too_many_streams() -> Self {
-        let text = "Too many event streams, close some and retry";
-        Self::new(StatusCode::TOO_MANY_REQUESTS, text).with(RETRY_AFTER, STREAM_RETRY)
-    }
-
-    pub(super) fn full() -> Self {
-        let text = "This replica has as many event streams as it may, retry later";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, text).with(RETRY_AFTER, STREAM_RETRY)
-    }
-
-    /// What a stream that may not be is answered with.
-    pub(super) fn ended(reason: Ended) -> Self {
-        match reason {
-            Ended::SessionEnded => Self::no_session(),
-            Ended::ServerDeleted | Ended::WorkspaceDeleted => Self::no_server(),
-            Ended::AccessRemoved => Self::forbidden(),
-            Ended::Unavailable | Ended::Shutdown => Self::unavailable(),
-            Ended::Full => Self::full(),
-            Ended::ServerPrivate
-            | Ended::SignedOut
-            | Ended::Expired
-            | Ended::KeyRevoked
-            | Ended::PasswordChanged
-            | Ended::UserDeleted => Self::unauthorized(),
-        }
-    }
-}
-
-impl From<Error> for Refused {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Unavailable(_) | Error::Busy | Error::NoRoom(_) => Self::unavailable(),
-            error => {
-                tracing::error!(%error, "an MCP request failed: {error}");
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal server error")
-            }
-        }
-    }
-}
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        let body = json!({ "error": self.text }).to_string();
-        let mut response = reply(self.status, body);
-        if let Some((name, value)) = self.header {
-            response.headers_mut().insert(name, value);
-        }
-        response
-    }
-}
+use crate::model::{Refusal, RefusalKind};
 
 /// In which of the three manners a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -327,43 +196,4 @@ impl Failure {
         }
         response
     }
-}
-
-/// The beginning of a text.
-fn cut(text: &str) -> String {
-    text.chars().take(REPEATED).collect()
-}
-
-/// JSON that nobody may store.
-fn reply(status: StatusCode, json: String) -> Response {
-    let headers = [
-        (CONTENT_TYPE, "application/json"),
-        (CACHE_CONTROL, "no-store"),
-    ];
-    (status, headers, Body::from(json)).into_response()
-}
-
-/// 200 with a JSON body.
-pub(super) fn ok(json: String) -> Response {
-    reply(StatusCode::OK, json)
-}
-
-/// 202: taken, and there is nothing to say.
-pub(super) fn accepted() -> Response {
-    (StatusCode::ACCEPTED, [(CACHE_CONTROL, "no-store")]).into_response()
-}
-
-/// 204: done.
-pub(super) fn done() -> Response {
-    (StatusCode::NO_CONTENT, [(CACHE_CONTROL, "no-store")]).into_response()
-}
-
-/// 200 with an event stream.
-pub(super) fn stream(body: Body) -> Response {
-    let headers = [
-        (CONTENT_TYPE, "text/event-stream"),
-        (CACHE_CONTROL, "no-cache, no-store, no-transform"),
-        (HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    (headers, body).into_response()
 }

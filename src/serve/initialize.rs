@@ -5,9 +5,11 @@ use http::HeaderValue;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::error::{self, Failure, Refused};
+use super::error::Failure;
 use super::message::Call;
 use super::post::Post;
+use super::refused::Refused;
+use super::reply;
 use super::version::{MODERN, Version};
 use super::{SERVER_VERSION, SESSION_HEADER, token};
 
@@ -47,7 +49,7 @@ impl Post<'_> {
             "capabilities": capabilities(),
             "serverInfo": self.server_info(),
         });
-        let mut response = error::ok(answer(call, &result.to_string()));
+        let mut response = reply::ok(answer(call, &result.to_string()));
         if let Ok(token) = HeaderValue::try_from(token) {
             response.headers_mut().insert(SESSION_HEADER, token);
         }

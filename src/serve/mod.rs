@@ -19,6 +19,8 @@ mod list;
 mod message;
 mod modern;
 mod post;
+mod refused;
+mod reply;
 mod stream;
 mod token;
 mod version;
@@ -40,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use self::asker::Asker;
-use self::error::Refused;
+use self::refused::Refused;
 use self::token::Session;
 use self::version::Version;
 use crate::auth::Auth;
@@ -215,7 +217,7 @@ impl Serve {
         }
         let asker = self.asker(&server, headers).await?;
         if !accepts_stream(headers) {
-            return Ok(error::ok(description(&server)));
+            return Ok(reply::ok(description(&server)));
         }
         let token = token_of(headers).ok_or_else(Refused::session_needed)?;
         let session = self.session(&server, &asker, token).await?;
@@ -240,7 +242,7 @@ impl Serve {
                 let permission = rooms.auth.permission(&caller, &server.workspace_id);
                 permission.await?.ok_or_else(Refused::forbidden)?;
             }
-            return Ok(error::done());
+            return Ok(reply::done());
         };
         let session = match caller {
             Some(_) => {
@@ -255,7 +257,7 @@ impl Serve {
             .ends
             .end(session.known_as, server.workspace_id)
             .await;
-        ended.map(|()| error::done())
+        ended.map(|()| reply::done())
     }
 
     async fn server(&self, id: &ServerId) -> Result<ServedServer, Refused> {

@@ -5,12 +5,17 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::asker::Asker;
-use super::error::{self, Failure, Manner, Refused};
+use super::error::{Failure, Manner};
 use super::initialize::answer;
 use super::message::{Call, Id, Incoming, Message};
 use super::modern::{self, Meta};
+use super::refused::Refused;
+use super::reply;
 use super::token::Session;
 use super::{Serve, ServedServer, Unread, check_version, token_of};
+
+/// Bytes of answers to one list after which nothing more is done.
+const MAX_ANSWERS: usize = 10 * 1024 * 1024;
 
 /// One POST, with all that its messages have in common.
 pub(super) struct Post<'a> {
@@ -37,7 +42,7 @@ impl Post<'_> {
             Incoming::One(Message::Notification { .. })
                 if modern::is_modern_header(self.headers) =>
             {
-                Ok(error::accepted())
+                Ok(reply::accepted())
             }
             Incoming::One(other) => self.aside(other).await,
             Incoming::Batch(messages) => self.batch(messages).await,
@@ -105,7 +110,7 @@ impl Post<'_> {
         result: Option<Result<String, Failure>>,
     ) -> Result<Response, Refused> {
         Ok(match result {
-            Some(Ok(result)) => error::ok(answer(&call, &result)),
+            Some(Ok(result)) => reply::ok(answer(&call, &result)),
             Some(Err(failure)) => failure.into_response(&call.id, manner),
             None => self.call(&call, meta, manner, session).await,
         })
@@ -115,7 +120,7 @@ impl Post<'_> {
     async fn aside(&self, message: Message<'_>) -> Result<Response, Refused> {
         let Some(token) = token_of(self.headers) else {
             return Ok(match message {
-                Message::Notification { .. } => error::accepted(),
+                Message::Notification { .. } => reply::accepted(),
                 _ => Failure::invalid_message().into_response(&Id::none(), Manner::Bare),
             });
         };
@@ -124,7 +129,7 @@ impl Post<'_> {
         };
         check_version(self.headers)?;
         self.heed(&session, &message);
-        Ok(error::accepted())
+        Ok(reply::accepted())
     }
 
     fn heed(&self, session: &Session, message: &Message<'_>) {
@@ -149,13 +154,17 @@ impl Post<'_> {
             return Ok(invalid());
         }
         let manner = Manner::Session;
-        let mut answers = Vec::new();
+        let mut answers: Vec<String> = Vec::new();
+        let mut bytes = 0;
         for message in messages {
             match message {
                 Message::Request(call) => {
-                    let result = match self.quick(&call, manner).await {
-                        Some(result) => result,
-                        None => self.call_at_once(&call, manner, Some(&session)).await,
+                    let result = if bytes > MAX_ANSWERS {
+                        Err(Failure::new(413, -32603, "MCP batch response is too large"))
+                    } else if let Some(result) = self.quick(&call, manner).await {
+                        result
+                    } else {
+                        self.call_at_once(&call, manner, Some(&session)).await
                     };
                     answers.push(match result {
                         Ok(result) => answer(&call, &result),
@@ -167,11 +176,12 @@ impl Post<'_> {
                 }
                 aside => self.heed(&session, &aside),
             }
+            bytes = answers.iter().map(String::len).sum();
         }
         Ok(if answers.is_empty() {
-            error::accepted()
+            reply::accepted()
         } else {
-            error::ok(format!("[{}]", answers.join(",")))
+            reply::ok(format!("[{}]", answers.join(",")))
         })
     }
 

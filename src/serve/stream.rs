@@ -10,9 +10,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::asker::Asker;
-use super::error::{self, Failure, Refused};
+use super::error::Failure;
 use super::message::Call;
 use super::post::Post;
+use super::refused::Refused;
+use super::reply;
 use super::token::Session;
 use super::voice::{OfSession, OfSubscription};
 use super::{Serve, ServedServer};
@@ -73,7 +75,7 @@ impl Post<'_> {
 
 fn opened_response(opened: Opened) -> Result<Response, Refused> {
     match opened {
-        Opened::Stream(body) => Ok(error::stream(Body::new(body.map_err(never)))),
+        Opened::Stream(body) => Ok(reply::stream(Body::new(body.map_err(never)))),
         Opened::Refused(reason) => Err(Refused::ended(reason)),
         Opened::TooManyOfUser | Opened::TooManyOfWorkspace | Opened::TooManyOfServer => {
             Err(Refused::too_many_streams())

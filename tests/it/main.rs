@@ -37,6 +37,7 @@ mod schema;
 mod serve_calls;
 mod serve_eras;
 mod serve_malformed;
+mod serve_names;
 mod serve_push;
 mod serve_sessions;
 mod server_tools;

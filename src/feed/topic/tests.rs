@@ -242,3 +242,48 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_stream_of_one_server_is_taken_past_what_is_not_its() {
+    let mut database = Database::new();
+    database.write(1);
+    let topic = Topic::new("w".into(), Arc::default());
+    database.read_into(&topic);
+    let at = database.changes[0].event_id();
+    let Join::Joined(mut cursor) = topic.join(&at) else {
+        panic!("it can join");
+    };
+    let (own, other) = (ServerId::from("s"), ServerId::from("t"));
+    let mut foreign = cursor;
+    assert_eq!(topic.pass(&mut cursor, &own), None);
+    database.write(2);
+    database.read_into(&topic);
+    let head = database.changes[2].event_id();
+    let passed = |theirs| Passed {
+        at: head.clone(),
+        theirs,
+    };
+    assert_eq!(topic.pass(&mut cursor, &own), Some(passed(true)));
+    assert_eq!(topic.pass(&mut cursor, &own), None);
+    assert_eq!(topic.pass(&mut foreign, &other), Some(passed(false)));
+    // What fell out of the ring may have been of any server.
+    database.write(RING_FRAMES + 1);
+    database.read_into(&topic);
+    let head = database.changes.last().expect("a change").event_id();
+    let lost = topic.pass(&mut foreign, &other);
+    assert_eq!(
+        lost,
+        Some(Passed {
+            at: head,
+            theirs: true
+        })
+    );
+    // So may whatever was in another history.
+    let other_history = Database::new();
+    other_history.read_into(&topic);
+    assert!(
+        topic
+            .pass(&mut foreign, &other)
+            .is_some_and(|passed| passed.theirs)
+    );
+}

@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::{Result, respond, with_id};
-use crate::serve::error::{self, Manner};
+use crate::serve::error::Manner;
 use crate::serve::message::Id;
+use crate::serve::reply;
 
 /// How long an answer may take that is one piece of JSON.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,7 +36,7 @@ pub(super) async fn answer(
     }
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    error::stream(Body::new(Working {
+    reply::stream(Body::new(Working {
         work: Some(work),
         id,
         manner,

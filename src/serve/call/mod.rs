@@ -12,11 +12,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::error::{self, Failure, Manner};
+use super::error::{Failure, Manner};
 use super::initialize::answer;
 use super::message::{Call, Id};
 use super::modern::{self, Meta};
 use super::post::Post;
+use super::reply;
 use super::token::Session;
 use super::{Serve, accepts_stream};
 use crate::catalog::{Found, SAMPLE_BYTES, Target};
@@ -98,7 +99,7 @@ impl Post<'_> {
             Err(failure) => return failure.into_response(&call.id, manner),
         };
         let job = match prepared {
-            Prepared::Answered(result) => return error::ok(answer(call, &result)),
+            Prepared::Answered(result) => return reply::ok(answer(call, &result)),
             Prepared::Ready(job) => job,
         };
         let work = job.run();
@@ -235,7 +236,7 @@ fn sample(arguments: &str, finish: &Finish) -> Result<String> {
 
 fn respond(result: Result<String>, id: &Id, manner: Manner) -> Response {
     match result {
-        Ok(result) => error::ok(with_id(id, &result)),
+        Ok(result) => reply::ok(with_id(id, &result)),
         Err(failure) => failure.into_response(id, manner),
     }
 }
