@@ -27,12 +27,13 @@ impl Door {
     /// loopback every name of this machine is ours.
     pub(super) fn new(public_url: &Url, address: SocketAddr, allowed_origins: &[String]) -> Self {
         let mut door = Self::default();
-        door.add(public_url);
-        for origin in allowed_origins
+        let named = allowed_origins
             .iter()
-            .filter_map(|text| Url::parse(text).ok())
-        {
-            door.add(&origin);
+            .filter_map(|text| Url::parse(text).ok());
+        for url in named.chain([public_url.clone()]) {
+            door.add(&url);
+            // Many proxies pass the host on without its port; the name is what tells a rebound one.
+            door.hosts.extend(url.host_str().map(str::to_owned));
         }
         if address.ip().is_loopback() {
             let port = address.port();
@@ -109,7 +110,7 @@ mod tests {
             ("TOOLS.example.com:443", None, true),
             ("tools.example.com:80", None, false),
             ("admin.example.com:8443", None, true),
-            ("admin.example.com", None, false),
+            ("admin.example.com", None, true),
             ("localhost:8080", None, false),
             ("evil.example.com", None, false),
             ("tools.example.com", Some("https://tools.example.com"), true),
