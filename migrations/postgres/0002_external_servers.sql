@@ -24,6 +24,7 @@ CREATE TABLE external_server (
     -- What people want of it: 'connected' or 'paused'; the number goes up with every command.
     wanted           TEXT NOT NULL,
     command          BIGINT NOT NULL,
+    command_kind     TEXT NOT NULL,
     -- Who watches it. Fence goes up with every owner.
     owner            TEXT,
     fence            BIGINT NOT NULL,
@@ -63,4 +64,11 @@ CREATE INDEX external_server_lease ON external_server (lease_expires_at);
 CREATE TABLE external_server_tools (
     server_id TEXT PRIMARY KEY REFERENCES external_server (id) ON DELETE CASCADE,
     tools     TEXT NOT NULL
+);
+
+-- The replicas that watch, so that each knows how many share the work. A row lives as long as a
+-- lease does.
+CREATE TABLE watcher (
+    owner      TEXT PRIMARY KEY,
+    expires_at TIMESTAMPTZ NOT NULL
 );

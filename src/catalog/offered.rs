@@ -83,6 +83,7 @@ fn parsed<'a>(sketches: impl Iterator<Item = &'a Sketch>) -> Result<Vec<Tool>> {
                 name: sketch.name.clone(),
                 description: sketch.description.clone(),
                 input_schema,
+                rest: serde_json::Map::new(),
             })
         })
         .collect()

@@ -262,6 +262,7 @@ impl World {
             name: "t".to_owned(),
             description: String::new(),
             input_schema: serde_json::json!({}),
+            rest: serde_json::Map::new(),
         };
         let diff = ToolDiff::between(&[], &[tool]).unwrap();
         for _ in 0..count {

@@ -4,6 +4,7 @@ mod breaking;
 mod change;
 mod clock;
 mod connection;
+mod external_server;
 mod holder;
 pub mod ids;
 pub mod name;
@@ -19,6 +20,7 @@ pub use connection::{
     ConnectionEvent, ConnectionState, ErrorType, EventNumber, Level, Push, Standing, Told, Wanted,
     shown_url,
 };
+pub use external_server::{AuthType, Command, Ending, Outcome, Transport};
 pub use holder::{Credential, Ended, Holder, Revocation, Subject};
 pub use permission::Permission;
 pub use refusal::{Refusal, RefusalKind};

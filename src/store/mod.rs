@@ -24,6 +24,7 @@ mod place;
 mod pool;
 
 pub mod changes;
+pub mod external_servers;
 pub mod members;
 pub mod meta;
 pub mod retention;

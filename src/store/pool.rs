@@ -40,6 +40,8 @@ pub enum Db {
         feed: PgPool,
         /// For the tick only.
         tick: PgPool,
+        /// For the leases of external servers only.
+        lease: PgPool,
     },
     /// A file.
     Sqlite {
@@ -120,8 +122,14 @@ impl Db {
             .connect_with(base.clone())
             .await?;
         let feed = pools(2).connect_lazy_with(base.clone());
-        let tick = pools(1).connect_lazy_with(base);
-        Ok(Self::Postgres { pool, feed, tick })
+        let tick = pools(1).connect_lazy_with(base.clone());
+        let lease = pools(1).connect_lazy_with(base);
+        Ok(Self::Postgres {
+            pool,
+            feed,
+            tick,
+            lease,
+        })
     }
 
     /// A connection for reads outside a transaction.
@@ -145,6 +153,14 @@ impl Db {
         Ok(match self {
             Self::Postgres { tick, .. } => Handle::Postgres(tick.acquire().await?),
             Self::Sqlite { tick, .. } => Handle::Sqlite(tick.acquire().await?),
+        })
+    }
+
+    /// The connection for leases: single statements that write. SQLite's is the one writer.
+    pub async fn lease(&self) -> Result<Handle> {
+        Ok(match self {
+            Self::Postgres { lease, .. } => Handle::Postgres(lease.acquire().await?),
+            Self::Sqlite { write, .. } => Handle::Sqlite(write.acquire().await?),
         })
     }
 
@@ -193,8 +209,13 @@ impl Db {
     /// Closes every connection; what is in flight ends first.
     pub async fn close(&self) {
         match self {
-            Self::Postgres { pool, feed, tick } => {
-                tokio::join!(pool.close(), feed.close(), tick.close());
+            Self::Postgres {
+                pool,
+                feed,
+                tick,
+                lease,
+            } => {
+                tokio::join!(pool.close(), feed.close(), tick.close(), lease.close());
             }
             Self::Sqlite {
                 write,

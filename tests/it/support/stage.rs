@@ -238,6 +238,7 @@ pub fn tool(name: &str) -> Tool {
         name: name.to_owned(),
         description: format!("What {name} does"),
         input_schema: json!({"type": "object", "properties": {}}),
+        rest: serde_json::Map::new(),
     }
 }
 
