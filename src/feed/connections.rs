@@ -15,7 +15,7 @@ use super::frame::{self, Frames};
 use super::line::Line;
 use crate::model::ids::ServerId;
 use crate::model::{ConnectionEvent, EventNumber, Standing};
-use crate::store::standings::Summary;
+use crate::store::external_servers::standings::Summary;
 
 /// Servers that are looked at one by one; more and all of them are.
 const SERVERS: usize = 64;

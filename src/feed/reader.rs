@@ -14,8 +14,9 @@ use super::{Shared, within};
 use crate::failpoint;
 use crate::model::ids::WorkspaceId;
 use crate::model::{Revision, Standing};
+use crate::store::Result;
+use crate::store::external_servers::standings;
 use crate::store::snapshot::{self, Snapshot, Want};
-use crate::store::{Result, standings};
 
 /// Readers of a replica.
 pub(super) const READERS: usize = 2;
@@ -89,7 +90,7 @@ pub(super) async fn look(shared: &Shared, topics: &[Arc<Topic>], asked: &Asked) 
     within(DEADLINE, async {
         // First, so that the newest revocation is of the same moment or later.
         let standings = standings(shared, topics, asked).await?;
-        let snapshot = snapshot(shared, topics).await?;
+        let snapshot = snapshot(shared, topics, asked).await?;
         shared.access.catch_up(snapshot.revocation).await?;
         Ok(Seen {
             standings,
@@ -103,24 +104,22 @@ pub(super) async fn look(shared: &Shared, topics: &[Arc<Topic>], asked: &Asked) 
 pub(super) async fn append(shared: &Shared, topics: &[Arc<Topic>], asked: Asked, seen: &Seen) {
     for (topic, (feed, look)) in topics.iter().zip(asked.0) {
         failpoint::pass("feed.between_read_and_append", topic.workspace.as_str()).await;
-        let before = topic.version();
         let appended = seen
             .snapshot
             .feeds
             .get(&topic.workspace)
             .map(|stretch| topic.append(stretch, &shared.base_stamp));
-        let moved = topic.version() != before;
         let shown = look
             .as_ref()
             .is_some_and(|look| show(shared, topic, look, &seen.standings));
-        if feed || moved || shown {
+        if feed || shown {
             topic.wake();
         } else if let Some(look) = look {
             look.wake();
         }
-        shared
-            .hub
-            .give_back(topic, appended == Some(Appended::More));
+        let unfinished = appended == Some(Appended::More);
+        topic.feed_asked().fetch_or(unfinished, Ordering::AcqRel);
+        shared.hub.give_back(topic, unfinished);
     }
 }
 
@@ -162,10 +161,12 @@ async fn standings(
     standings::read(&mut shared.db.feed().await?, &workspaces, &servers).await
 }
 
-async fn snapshot(shared: &Shared, topics: &[Arc<Topic>]) -> Result<Snapshot> {
+async fn snapshot(shared: &Shared, topics: &[Arc<Topic>], asked: &Asked) -> Result<Snapshot> {
     let wants: Vec<Want<'_>> = topics
         .iter()
-        .map(|topic| {
+        .zip(&asked.0)
+        .filter(|(_, (feed, _))| *feed)
+        .map(|(topic, _)| {
             // A new topic only needs to know where the feed stands.
             let (lo, hi) = topic.head().map_or((Revision::MAX, Revision::MAX), |h| {
                 (h.revision, h.revision + CHANGES)

@@ -3,7 +3,10 @@
 //! The real hub, readers' steps, tick, pages and streams over a real database, driven one step at
 //! a time in an order that a seed decides: {commit, wake, tick, register, judge, join, begin a read,
 //! end a read, poll, lag, leave, return}. Each stream's changes must be complete and in order, or
-//! say with one `resync` where they are not; and whoever is not woken must have nothing to read.
+//! say with one `resync` where they are not; whoever is not woken must have nothing to read; and
+//! beside that each knows in the end where every external server stands.
+
+mod sessions;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -55,6 +58,7 @@ struct Browser {
     /// Up to where it knows everything; `None` before its first id.
     known: Option<Revision>,
     last_was_resync_at: Option<Revision>,
+    sessions: sessions::Known,
 }
 
 impl Browser {
@@ -65,6 +69,7 @@ impl Browser {
             last_id: None,
             known: None,
             last_was_resync_at: None,
+            sessions: sessions::Known::default(),
         }
     }
 
@@ -108,8 +113,16 @@ impl Browser {
             let id = field("id: ");
             if let Some(data) = field("data: ") {
                 let data: serde_json::Value = serde_json::from_str(data).unwrap();
-                let revision = data["revision"].as_i64().unwrap();
-                self.event(field("event: ").unwrap(), revision, id.is_some());
+                match field("event: ").unwrap() {
+                    "connection" => {
+                        assert_eq!(id, None, "it is not in the feed");
+                        self.sessions.take(&data);
+                    }
+                    event => {
+                        let revision = data["revision"].as_i64().unwrap();
+                        self.event(event, revision, id.is_some());
+                    }
+                }
             } else if let Some(id) = id {
                 self.known = Some(revision_of(id));
             }
@@ -127,6 +140,7 @@ impl Browser {
                 "one resync for one lost range"
             );
             (self.known, self.last_was_resync_at) = (Some(revision), Some(revision));
+            self.sessions.resync();
             return;
         }
         assert_eq!(event, "tools_changed");
@@ -161,6 +175,7 @@ pub(super) struct World {
     judged: Vec<(Registration, Bytes, Page)>,
     reads: Vec<Read>,
     browsers: Vec<Browser>,
+    sessions: sessions::Sessions,
     /// The database's file.
     _folder: TempDir,
 }
@@ -217,6 +232,7 @@ impl World {
             judged: vec![],
             reads: vec![],
             browsers: vec![],
+            sessions: sessions::Sessions::default(),
             _folder: folder,
         }
     }
@@ -225,6 +241,7 @@ impl World {
         match step {
             Step::Commit(count) => self.commit(*count).await,
             Step::Wake => self.shared.hub.wake(&self.workspace),
+            Step::Session(event) => self.happen(event).await,
             Step::Tick => tick::look(&self.shared).await.unwrap(),
             Step::Register => self.register(None),
             Step::Judge => self.judge().await,
@@ -352,6 +369,7 @@ impl World {
             // hyper polls a new body without being woken.
             browser.poll(usize::MAX).await;
         }
+        self.renew().await;
         tick::look(&self.shared).await.unwrap();
         loop {
             self.begin_read().await;
@@ -394,6 +412,7 @@ async fn workspace(db: &Db) -> WorkspaceId {
 enum Step {
     Commit(usize),
     Wake,
+    Session(sessions::Event),
     Tick,
     Register,
     Judge,
@@ -409,6 +428,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (1_usize..6).prop_map(Step::Commit),
         1 => (100_usize..300).prop_map(Step::Commit),
         3 => Just(Step::Wake),
+        8 => sessions::event().prop_map(Step::Session),
         1 => Just(Step::Tick),
         3 => Just(Step::Register),
         4 => Just(Step::Judge),
@@ -439,6 +459,7 @@ fn every_order_of_events_leaves_no_silent_gap() {
             for browser in &world.browsers {
                 assert_eq!(browser.known, Some(head.revision), "it was not told, nor woken");
             }
+            world.check_sessions().await;
             world.browsers.clear();
             assert!(world.shared.hub.topics().is_empty(), "the last leave empties the index");
         });

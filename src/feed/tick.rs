@@ -14,8 +14,8 @@ use super::{Shared, within};
 use crate::failpoint;
 use crate::model::Revision;
 use crate::model::ids::WorkspaceId;
+use crate::store::external_servers::standings::{self, Summary};
 use crate::store::snapshot::{self, Want};
-use crate::store::standings::{self, Summary};
 use crate::store::{Handle, Result};
 
 /// A change whose wake-up was lost is seen after this long at most.

@@ -15,8 +15,8 @@ use super::frame::{self, Frames, Resync, WithId};
 use super::line::Line;
 use crate::model::ids::WorkspaceId;
 use crate::model::{EventId, Revision, Stamp, Standing};
+use crate::store::external_servers::standings::Summary;
 use crate::store::snapshot::Stretch;
-use crate::store::standings::Summary;
 
 /// Frames a ring holds.
 pub(super) const RING_FRAMES: usize = 256;
@@ -168,11 +168,6 @@ impl Topic {
     /// Whether every stream is to be woken once the feed was read.
     pub(super) fn feed_asked(&self) -> &AtomicBool {
         &self.feed_asked
-    }
-
-    /// Changes with whatever there is for streams.
-    pub(super) fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
     }
 
     /// How its external servers stood when last looked at, if they were.

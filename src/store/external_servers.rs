@@ -1,6 +1,6 @@
 //! External MCP servers: what people set of them. What their owners write is in
-//! [`guarded`], who owns them in [`leases`], what people ask of them in [`commands`], their lists
-//! in [`tools`].
+//! [`guarded`], who owns them in [`leases`], what people ask of them in [`commands`], where their
+//! sessions stand for whoever follows them in [`standings`], their lists in [`tools`].
 
 use super::{Conn, JsonText, Result, on};
 use crate::model::ids::{ServerId, UserId, WorkspaceId};
@@ -11,6 +11,7 @@ use crate::model::{
 pub mod commands;
 pub mod guarded;
 pub mod leases;
+pub mod standings;
 pub mod tools;
 
 /// The condition that a lease is live, by the database's clock: not over, and not further ahead

@@ -2,22 +2,19 @@
 
 use std::collections::HashMap;
 
-use super::{Conn, JsonText, Result, on};
+use super::live;
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{ConnectionState, EventNumber, Standing, Timestamp, shown_url};
+use crate::store::{Conn, JsonText, Result, on};
 
-/// Whether the row `s` should be watched and nobody does, by the database's clock. A lease that is
-/// longer than the longest is none: it was written under another clock.
+/// Whether a row should be watched and nobody does.
 macro_rules! unwatched {
-    (postgres) => {
-        "(s.wanted = 'connected' AND s.enabled AND (s.lease_expires_at IS NULL \
-         OR s.lease_expires_at <= clock_timestamp() \
-         OR s.lease_expires_at > clock_timestamp() + INTERVAL '9 seconds'))"
-    };
-    (sqlite) => {
-        "(s.wanted = 'connected' AND s.enabled AND (s.lease_expires_at IS NULL \
-         OR s.lease_expires_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) \
-         OR s.lease_expires_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) + 9000))"
+    ($backend:tt) => {
+        concat!(
+            "(wanted = 'connected' AND enabled AND NOT ",
+            live!($backend, "lease_expires_at"),
+            ")"
+        )
     };
 }
 
@@ -31,14 +28,24 @@ macro_rules! listed {
     };
 }
 
+/// Texts that are not NULL, in any order.
+macro_rules! joined {
+    (postgres, $text:expr) => {
+        concat!("string_agg(", $text, ", ' ')")
+    };
+    (sqlite, $text:expr) => {
+        concat!("group_concat(", $text, ", ' ')")
+    };
+}
+
 /// The columns of [`Row`].
 macro_rules! select {
     ($backend:tt, $tail:expr) => {
         concat!(
-            "SELECT s.workspace_id, s.id, s.name, s.url, s.state_fence, s.state_n, s.state, \
-             s.previous_state, s.state_at, ",
+            "SELECT workspace_id, id, name, url, state_fence, state_n, state, \
+             previous_state, state_at, ",
             unwatched!($backend),
-            " AS unwatched FROM external_server s WHERE ",
+            " AS unwatched FROM external_server WHERE ",
             $tail
         )
     };
@@ -50,10 +57,10 @@ macro_rules! both {
         concat!(
             select!(
                 $backend,
-                concat!("s.workspace_id IN ", listed!($backend, "$1"))
+                concat!("workspace_id IN ", listed!($backend, "$1"))
             ),
             " UNION ALL ",
-            select!($backend, concat!("s.id IN ", listed!($backend, "$2")))
+            select!($backend, concat!("id IN ", listed!($backend, "$2")))
         )
     };
 }
@@ -62,15 +69,18 @@ macro_rules! both {
 macro_rules! summary {
     ($backend:tt) => {
         concat!(
-            "SELECT s.workspace_id, COUNT(*) AS servers, MAX(s.id) AS newest, \
-             CAST(SUM(s.state_fence) AS BIGINT) AS fences, \
-             CAST(SUM(s.state_n) AS BIGINT) AS numbers, \
-             CAST(SUM(CASE WHEN ",
-            unwatched!($backend),
-            " THEN 1 ELSE 0 END) AS BIGINT) AS unwatched \
-             FROM external_server s WHERE s.workspace_id IN ",
+            "SELECT workspace_id, COUNT(*) AS servers, MAX(id) AS newest, \
+             CAST(SUM(state_fence) AS BIGINT) AS fences, \
+             CAST(SUM(state_n) AS BIGINT) AS numbers, \
+             ",
+            joined!(
+                $backend,
+                concat!("CASE WHEN ", unwatched!($backend), " THEN id END")
+            ),
+            " AS unwatched \
+             FROM external_server WHERE workspace_id IN ",
             listed!($backend, "$1"),
-            " GROUP BY s.workspace_id"
+            " GROUP BY workspace_id"
         )
     };
 }
@@ -134,26 +144,32 @@ pub async fn read(
 }
 
 /// Tells whether any session of a workspace stands elsewhere than before, without saying which.
-#[derive(Debug, Clone, Default, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
     servers: i64,
     newest: Option<ServerId>,
     fences: i64,
     numbers: i64,
-    unwatched: i64,
+    /// Those that should be watched and are not, by id.
+    unwatched: Vec<ServerId>,
 }
 
 impl Summary {
     /// Of servers that were read.
-    pub fn of<'a>(standings: impl IntoIterator<Item = &'a Standing>) -> Self {
+    pub fn of<'a>(standings: impl Iterator<Item = &'a Standing>) -> Self {
         let mut sum = Self::default();
+        let mut newest: Option<&ServerId> = None;
         for standing in standings {
             sum.servers += 1;
-            sum.newest = sum.newest.max(Some(standing.server.clone()));
+            newest = newest.max(Some(&standing.server));
             sum.fences += standing.number.fence;
             sum.numbers += standing.number.n;
-            sum.unwatched += i64::from(standing.unwatched);
+            if standing.unwatched {
+                sum.unwatched.push(standing.server.clone());
+            }
         }
+        sum.newest = newest.cloned();
+        sum.unwatched.sort_unstable();
         sum
     }
 }
@@ -166,8 +182,11 @@ pub async fn summaries(
     #[derive(sqlx::FromRow)]
     struct Row {
         workspace_id: WorkspaceId,
-        #[sqlx(flatten)]
-        summary: Summary,
+        servers: i64,
+        newest: Option<ServerId>,
+        fences: i64,
+        numbers: i64,
+        unwatched: Option<String>,
     }
     let conn = conn.into();
     let sql = conn.dialect(summary!(postgres), summary!(sqlite));
@@ -175,8 +194,19 @@ pub async fn summaries(
         .bind(JsonText(workspaces))
         .fetch_all(c)
         .await)?;
-    Ok(rows
-        .into_iter()
-        .map(|row| (row.workspace_id, row.summary))
-        .collect())
+    let summary = |row: Row| {
+        let unwatched = row.unwatched.unwrap_or_default();
+        let mut unwatched: Vec<ServerId> =
+            unwatched.split_whitespace().map(ServerId::from).collect();
+        unwatched.sort_unstable();
+        let summary = Summary {
+            servers: row.servers,
+            newest: row.newest,
+            fences: row.fences,
+            numbers: row.numbers,
+            unwatched,
+        };
+        (row.workspace_id, summary)
+    };
+    Ok(rows.into_iter().map(summary).collect())
 }
