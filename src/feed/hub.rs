@@ -140,10 +140,21 @@ impl Hub {
     /// Takes up to `limit` topics to read. Each must be given back.
     pub(super) fn take_dirty(&self, limit: usize) -> Vec<Arc<Topic>> {
         let mut queue = self.queue();
-        let count = queue.len().min(limit);
-        let taken: Vec<_> = queue.drain(..count).collect();
-        for topic in &taken {
-            *topic.reading() = Reading::Taken;
+        let mut taken = Vec::new();
+        while taken.len() < limit
+            && let Some(topic) = queue.pop_front()
+        {
+            // One that everyone left may have another in its place by now: two of one workspace
+            // would mix up what they are read for.
+            let followed = !topic.lines().is_empty();
+            *topic.reading() = if followed {
+                Reading::Taken
+            } else {
+                Reading::Not
+            };
+            if followed {
+                taken.push(topic);
+            }
         }
         if !queue.is_empty() {
             self.work.notify_one();

@@ -15,6 +15,8 @@ mod any_body;
 mod architecture;
 mod browser;
 mod browser_pages;
+mod connection_frames;
+mod connection_frames_relay;
 mod crash;
 mod disk_full;
 mod documents;
