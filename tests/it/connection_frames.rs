@@ -143,7 +143,7 @@ both! {
     async fn a_server_that_is_deleted_is_told_of_once_and_forgotten(server: TestServer) {
         let stage = Stage::set(&server).await;
         let elsewhere = Elsewhere::on(server.database()).await;
-        for feed in [server.feed(), elsewhere.feed()] {
+        for (feed, name) in [(server.feed(), "here"), (elsewhere.feed(), "elsewhere")] {
             let owner = Owner::on(server.database(), feed, &stage.workspace).await;
             let mut one = owner.make("One").await;
             owner.state(&mut one, Ready, 1).await;
@@ -155,9 +155,9 @@ both! {
             assert_eq!(gone["serverId"], one.id);
             assert_eq!((&gone["state"], &gone["previousState"]), (&json!("DISCONNECTED"), &json!("READY")));
             owner.tell(&mut one, "still here", 2);
-            nothing_before_a_change(&mut stream, &stage, &format!("gone_{}", one.id)).await;
+            nothing_before_a_change(&mut stream, &stage, &format!("gone_{name}")).await;
             let mut later = stage.admin.events(&stage.workspace).await;
-            nothing_before_a_change(&mut later, &stage, &format!("later_{}", one.id)).await;
+            nothing_before_a_change(&mut later, &stage, &format!("later_{name}")).await;
         }
     }
 
@@ -279,7 +279,10 @@ async fn stand(db: &Db, workspace: &WorkspaceId) -> Standing {
     let one = found.pop().unwrap();
     assert_eq!(found, []);
     let by_id = standings::read(&mut handle, &[], &[&one.server]).await;
-    assert_eq!(by_id.unwrap().remove(workspace).unwrap(), [one.clone()]);
+    assert_eq!(
+        by_id.unwrap().remove(workspace).unwrap(),
+        std::slice::from_ref(&one)
+    );
     let summaries = standings::summaries(&mut handle, &[workspace]).await;
     let summary = summaries.unwrap().remove(workspace).unwrap();
     assert_eq!(summary, Summary::of([&one].into_iter()));
