@@ -12,12 +12,14 @@ mod support;
 
 mod access;
 mod any_body;
+mod api_keys;
 mod architecture;
 mod browser;
 mod browser_pages;
 mod connection_frames;
 mod connection_frames_relay;
 mod crash;
+mod discover;
 mod disk_full;
 mod documents;
 mod first_start;
