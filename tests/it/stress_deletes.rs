@@ -1,0 +1,1 @@
+//! Many writers, and the workspaces go from under them.
