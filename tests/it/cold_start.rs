@@ -25,8 +25,8 @@ impl Replica {
         ];
         settings.extend(more);
         let mut program = Program::serve(&folder, &settings).await;
-        let line = program.next_line().await;
-        let link = line.trim_start().strip_prefix("sign in");
+        let printed = program.next_line().await;
+        let link = printed.trim_start().strip_prefix("sign in");
         Self {
             link: link.map(|rest| rest.trim_start().to_owned()),
             program,

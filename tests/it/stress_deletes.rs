@@ -13,7 +13,7 @@ use sqlx::{Connection, PgConnection};
 use tokio::time::Instant;
 use toolcast::feed::Feed;
 
-use crate::support::{Backend, Client, DEADLINE, Reply, Stage, TestServer};
+use crate::support::{Backend, Client, DEADLINE, Elsewhere, Reply, Stage, TestServer};
 
 const WRITERS: usize = 50;
 /// Workspaces they write into: few, so that they meet.
@@ -160,10 +160,10 @@ impl Field {
                 let other = self.stage((at + 1) % WORKSPACES);
                 self.user_comes_and_goes([&stage, &other]).await;
             }
-            5 if n % 4 == 0 => {
+            5 if n.is_multiple_of(4) => {
                 self.on(&stage, Method::DELETE, &workflow, &json!({})).await;
             }
-            6 if n % 2 == 0 => self.replace(at).await,
+            6 if n.is_multiple_of(2) => self.replace(at).await,
             _ => {
                 let reply = stage.rename(&format!("renamed_{kind}_{n}")).await;
                 self.note("rename", &reply);
@@ -266,4 +266,35 @@ async fn write_all(mut servers: Vec<TestServer>) {
     if backend == Backend::Postgres {
         assert_eq!(deadlocks(&url).await, 0);
     }
+}
+
+/// The background never waits for a row that someone else holds, who may be waiting for one of its
+/// own: what it leaves goes the next time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pruning_waits_for_nobody() {
+    let server = start(Backend::Postgres).await;
+    let stage = Stage::set(&server).await;
+    let mut elsewhere = Elsewhere::on(server.database()).await;
+    elsewhere.change(&stage.workspace, &stage.server, 30).await;
+    let mut other = PgConnection::connect(server.database().url())
+        .await
+        .unwrap();
+    let kept = "SELECT revision FROM tool_change ORDER BY revision";
+    // As one does who deletes the workspace, half way through.
+    let held = "SELECT revision FROM tool_change WHERE revision = 15 FOR UPDATE";
+    let mut deleting = other.begin().await.unwrap();
+    sqlx::query(held).execute(&mut *deleting).await.unwrap();
+    server.feed().prune().await.unwrap();
+    let left: Vec<i64> = sqlx::query_scalar(kept)
+        .fetch_all(&mut *deleting)
+        .await
+        .unwrap();
+    assert_eq!(left, [15, 28, 29, 30, 31]);
+    deleting.rollback().await.unwrap();
+    server.feed().prune().await.unwrap();
+    let left: Vec<i64> = sqlx::query_scalar(kept)
+        .fetch_all(&mut other)
+        .await
+        .unwrap();
+    assert_eq!(left, [28, 29, 30, 31]);
 }
