@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::topic::{Appended, RING_FRAMES, Topic};
 use super::{Shared, within};
 use crate::failpoint;
 use crate::model::Revision;
-use crate::store::Result;
 use crate::store::snapshot::{self, Snapshot, Want};
+use crate::store::{Handle, Result};
 
 /// Readers of a replica.
 pub(super) const READERS: usize = 2;
@@ -23,9 +24,36 @@ const CHANGES: Revision = RING_FRAMES as Revision / 2;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Between two tries while the database does not answer.
 const PAUSE: Duration = Duration::from_millis(250);
+/// A connection that has rested for longer is given back: whoever takes it next makes sure that
+/// there is still someone at its other end.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A reader's own connection. Getting one from the pool for each read would cost more than the
+/// read.
+#[derive(Debug, Default)]
+pub(super) struct Connection(Option<(Handle, Instant)>);
+
+impl Connection {
+    async fn take(&mut self, shared: &Shared) -> Result<Handle> {
+        match self.0.take() {
+            Some((handle, used)) if used.elapsed() < FRESH => Ok(handle),
+            // Given back before another is asked for: there is one for each reader.
+            stale => {
+                drop(stale);
+                shared.db.feed().await
+            }
+        }
+    }
+
+    /// Only after an answer: one that failed, or was not waited for, goes back to the pool.
+    fn keep(&mut self, handle: Handle) {
+        self.0 = Some((handle, Instant::now()));
+    }
+}
 
 /// Reads dirty topics until told to stop.
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+    let mut connection = Connection::default();
     let work = async {
         loop {
             let topics = shared.hub.take_dirty(TOPICS);
@@ -33,7 +61,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 shared.hub.work.notified().await;
                 continue;
             }
-            match look(&shared, &topics).await {
+            match look(&shared, &mut connection, &topics).await {
                 Ok(snapshot) => append(&shared, &topics, &snapshot).await,
                 Err(error) => {
                     shared.access.lost(&error);
@@ -49,9 +77,15 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
 }
 
 /// What is new, with rights brought up to that moment.
-pub(super) async fn look(shared: &Shared, topics: &[Arc<Topic>]) -> Result<Snapshot> {
+pub(super) async fn look(
+    shared: &Shared,
+    connection: &mut Connection,
+    topics: &[Arc<Topic>],
+) -> Result<Snapshot> {
     within(DEADLINE, async {
-        let snapshot = snapshot(shared, topics).await?;
+        let mut handle = connection.take(shared).await?;
+        let snapshot = snapshot(&mut handle, topics).await?;
+        connection.keep(handle);
         shared.access.catch_up(snapshot.revocation).await?;
         Ok(snapshot)
     })
@@ -73,7 +107,14 @@ pub(super) async fn append(shared: &Shared, topics: &[Arc<Topic>], snapshot: &Sn
     }
 }
 
-async fn snapshot(shared: &Shared, topics: &[Arc<Topic>]) -> Result<Snapshot> {
+async fn snapshot(handle: &mut Handle, topics: &[Arc<Topic>]) -> Result<Snapshot> {
+    if let [topic] = topics
+        && let Some(head) = topic.head()
+        && let Some(next) =
+            snapshot::read_next(&mut *handle, &topic.workspace, head.revision).await?
+    {
+        return Ok(next);
+    }
     let wants: Vec<Want<'_>> = topics
         .iter()
         .map(|topic| {
@@ -88,5 +129,5 @@ async fn snapshot(shared: &Shared, topics: &[Arc<Topic>]) -> Result<Snapshot> {
             }
         })
         .collect();
-    snapshot::read(&mut shared.db.feed().await?, &wants).await
+    snapshot::read(handle, &wants).await
 }

@@ -320,7 +320,9 @@ impl World {
     async fn begin_read(&mut self) {
         let topics = self.shared.hub.take_dirty(8);
         if !topics.is_empty() {
-            let snapshot = reader::look(&self.shared, &topics).await.unwrap();
+            let snapshot = reader::look(&self.shared, &mut reader::Connection::default(), &topics)
+                .await
+                .unwrap();
             self.reads.push(Read { topics, snapshot });
         }
     }
