@@ -11,6 +11,7 @@
 //! ```
 
 mod access;
+mod asked;
 mod beat;
 #[cfg(feature = "failpoints")]
 pub mod bench;

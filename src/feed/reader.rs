@@ -1,22 +1,19 @@
 //! Readers: they take dirty topics, read them in one statement, and append what they find.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::connections::Look;
-use super::frame::Frames;
+use super::asked::{Asked, Standings};
 use super::topic::{Appended, RING_FRAMES, Topic};
 use super::{Shared, within};
 use crate::failpoint;
-use crate::model::ids::WorkspaceId;
-use crate::model::{Revision, Standing};
-use crate::store::Result;
-use crate::store::external_servers::standings;
+use crate::model::Revision;
 use crate::store::snapshot::{self, Snapshot, Want};
+use crate::store::{Handle, Result};
 
 /// Readers of a replica.
 pub(super) const READERS: usize = 2;
@@ -29,9 +26,36 @@ const CHANGES: Revision = RING_FRAMES as Revision / 2;
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Between two tries while the database does not answer.
 const PAUSE: Duration = Duration::from_millis(250);
+/// A connection that has rested for longer is given back: whoever takes it next makes sure that
+/// there is still someone at its other end.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A reader's own connection. Getting one from the pool for each read would cost more than the
+/// read.
+#[derive(Debug, Default)]
+pub(super) struct Connection(Option<(Handle, Instant)>);
+
+impl Connection {
+    async fn take(&mut self, shared: &Shared) -> Result<Handle> {
+        match self.0.take() {
+            Some((handle, used)) if used.elapsed() < FRESH => Ok(handle),
+            // Given back before another is asked for: there is one for each reader.
+            stale => {
+                drop(stale);
+                shared.db.feed().await
+            }
+        }
+    }
+
+    /// Only after an answer: one that failed, or was not waited for, goes back to the pool.
+    fn keep(&mut self, handle: Handle) {
+        self.0 = Some((handle, Instant::now()));
+    }
+}
 
 /// Reads dirty topics until told to stop.
 pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
+    let mut connection = Connection::default();
     let work = async {
         loop {
             let topics = shared.hub.take_dirty(TOPICS);
@@ -40,7 +64,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
                 continue;
             }
             let asked = Asked::take(&topics);
-            match look(&shared, &topics, &asked).await {
+            match look(&shared, &mut connection, &topics, &asked).await {
                 Ok(seen) => append(&shared, &topics, asked, &seen).await,
                 Err(error) => {
                     shared.access.lost(&error);
@@ -56,41 +80,26 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
     let _ = stop.run_until_cancelled(Box::pin(work)).await;
 }
 
-/// What a read is for, by topic.
-pub(super) struct Asked(Vec<(bool, Option<Look>)>);
-
-impl Asked {
-    /// Before the read begins: what is asked for afterwards is for the next one.
-    pub(super) fn take(topics: &[Arc<Topic>]) -> Self {
-        let take = |topic: &Arc<Topic>| {
-            let feed = topic.feed_asked().swap(false, Ordering::AcqRel);
-            (feed, topic.asks().take())
-        };
-        Self(topics.iter().map(take).collect())
-    }
-
-    fn give_back(self, topics: &[Arc<Topic>]) {
-        for (topic, (feed, look)) in topics.iter().zip(self.0) {
-            topic.feed_asked().fetch_or(feed, Ordering::AcqRel);
-            if let Some(look) = look {
-                topic.asks().give_back(look);
-            }
-        }
-    }
-}
-
 /// What a read found.
 pub(super) struct Seen {
-    standings: HashMap<WorkspaceId, Vec<Standing>>,
+    standings: Standings,
     snapshot: Snapshot,
 }
 
 /// What is new, with rights brought up to that moment.
-pub(super) async fn look(shared: &Shared, topics: &[Arc<Topic>], asked: &Asked) -> Result<Seen> {
+pub(super) async fn look(
+    shared: &Shared,
+    connection: &mut Connection,
+    topics: &[Arc<Topic>],
+    asked: &Asked,
+) -> Result<Seen> {
     within(DEADLINE, async {
+        let mut handle = connection.take(shared).await?;
         // First, so that the newest revocation is of the same moment or later.
-        let standings = standings(shared, topics, asked).await?;
-        let snapshot = snapshot(shared, topics, asked).await?;
+        let standings = asked.standings(&mut handle, topics).await?;
+        let feeds: Vec<&Arc<Topic>> = asked.feeds(topics).collect();
+        let snapshot = snapshot(&mut handle, &feeds).await?;
+        connection.keep(handle);
         shared.access.catch_up(snapshot.revocation).await?;
         Ok(Seen {
             standings,
@@ -102,71 +111,31 @@ pub(super) async fn look(shared: &Shared, topics: &[Arc<Topic>], asked: &Asked) 
 
 /// Takes in what was read, and gives the topics back.
 pub(super) async fn append(shared: &Shared, topics: &[Arc<Topic>], asked: Asked, seen: &Seen) {
-    for (topic, (feed, look)) in topics.iter().zip(asked.0) {
+    for (topic, ask) in topics.iter().zip(asked.into_each()) {
         failpoint::pass("feed.between_read_and_append", topic.workspace.as_str()).await;
         let appended = seen
             .snapshot
             .feeds
             .get(&topic.workspace)
             .map(|stretch| topic.append(stretch, &shared.base_stamp));
-        let shown = look
-            .as_ref()
-            .is_some_and(|look| show(shared, topic, look, &seen.standings));
-        if feed || shown {
-            topic.wake();
-        } else if let Some(look) = look {
-            look.wake();
-        }
+        ask.show(shared, topic, &seen.standings);
         let unfinished = appended == Some(Appended::More);
         topic.feed_asked().fetch_or(unfinished, Ordering::AcqRel);
         shared.hub.give_back(topic, unfinished);
     }
 }
 
-/// Shows where a topic's external servers stand. Whether that is news to everyone.
-fn show(
-    shared: &Shared,
-    topic: &Topic,
-    look: &Look,
-    standings: &HashMap<WorkspaceId, Vec<Standing>>,
-) -> bool {
-    let frames = Frames {
-        workspace: &topic.workspace,
-        public_url: &shared.options.public_url,
-        now: shared.clock.now(),
-    };
-    let found = standings
-        .get(&topic.workspace)
-        .map_or(&[][..], Vec::as_slice);
-    topic.show(look, found, frames)
-}
-
-/// Where those external servers stand that someone asks about.
-async fn standings(
-    shared: &Shared,
-    topics: &[Arc<Topic>],
-    asked: &Asked,
-) -> Result<HashMap<WorkspaceId, Vec<Standing>>> {
-    let (mut workspaces, mut servers) = (Vec::new(), Vec::new());
-    for (topic, (_, look)) in topics.iter().zip(&asked.0) {
-        match look {
-            Some(look) if look.is_at_everything() => workspaces.push(&topic.workspace),
-            Some(look) => servers.extend(look.servers()),
-            None => {}
-        }
+async fn snapshot(handle: &mut Handle, topics: &[&Arc<Topic>]) -> Result<Snapshot> {
+    if let [topic] = topics
+        && let Some(head) = topic.head()
+        && let Some(next) =
+            snapshot::read_next(&mut *handle, &topic.workspace, head.revision).await?
+    {
+        return Ok(next);
     }
-    if workspaces.is_empty() && servers.is_empty() {
-        return Ok(HashMap::new());
-    }
-    standings::read(&mut shared.db.feed().await?, &workspaces, &servers).await
-}
-
-async fn snapshot(shared: &Shared, topics: &[Arc<Topic>], asked: &Asked) -> Result<Snapshot> {
     let wants: Vec<Want<'_>> = topics
         .iter()
-        .zip(&asked.0)
-        .filter(|(_, (feed, _))| *feed)
-        .map(|(topic, _)| {
+        .map(|topic| {
             // A new topic only needs to know where the feed stands.
             let (lo, hi) = topic.head().map_or((Revision::MAX, Revision::MAX), |h| {
                 (h.revision, h.revision + CHANGES)
@@ -178,5 +147,5 @@ async fn snapshot(shared: &Shared, topics: &[Arc<Topic>], asked: &Asked) -> Resu
             }
         })
         .collect();
-    snapshot::read(&mut shared.db.feed().await?, &wants).await
+    snapshot::read(handle, &wants).await
 }

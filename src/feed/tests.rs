@@ -20,9 +20,10 @@ use http_body::Body;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::asked::Asked;
 use super::hub::Registration;
 use super::page::Page;
-use super::reader::{Asked, Seen};
+use super::reader::Seen;
 use super::topic::Topic;
 use super::*;
 use crate::model::ids::{ServerId, SessionId, UserId};
@@ -348,7 +349,9 @@ impl World {
         let topics = self.shared.hub.take_dirty(8);
         if !topics.is_empty() {
             let asked = Asked::take(&topics);
-            let seen = reader::look(&self.shared, &topics, &asked).await.unwrap();
+            let mut connection = reader::Connection::default();
+            let seen = reader::look(&self.shared, &mut connection, &topics, &asked);
+            let seen = seen.await.unwrap();
             self.reads.push(Read {
                 topics,
                 asked,

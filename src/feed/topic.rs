@@ -190,7 +190,7 @@ impl Topic {
         self.log().head.clone()
     }
 
-    /// Takes in what the reader read: `stretch` begins at the remembered revision.
+    /// Takes in what the reader read: `stretch` begins after the remembered revision.
     pub(super) fn append(&self, stretch: &Stretch, base: &Stamp) -> Appended {
         let mut log = self.log();
         let newest = EventId {
@@ -356,22 +356,17 @@ pub(super) fn continues<'a>(
     if known.revision > stretch.head {
         return Err(Resync::OtherHistory);
     }
-    let mut fresh = stretch.changes.as_slice();
+    let fresh = stretch.changes.as_slice();
     if known.revision == 0 {
         if known.stamp != *base {
             return Err(Resync::OtherHistory);
         }
     } else {
-        let Some((first, rest)) = fresh.split_first() else {
-            return Err(Resync::Pruned);
-        };
-        if first.revision != known.revision {
-            return Err(Resync::Pruned);
+        match &stretch.known {
+            None => return Err(Resync::Pruned),
+            Some(stamp) if *stamp != known.stamp => return Err(Resync::OtherHistory),
+            Some(_) => {}
         }
-        if first.stamp != known.stamp {
-            return Err(Resync::OtherHistory);
-        }
-        fresh = rest;
     }
     let contiguous = fresh
         .iter()
