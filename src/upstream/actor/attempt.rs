@@ -44,6 +44,7 @@ impl<B: Book> Watch<'_, B> {
             if let Err(halt) = self.wait_for_command().await {
                 return halt;
             }
+            self.take_up();
             if let Some(done) = self.finish(Ending::Paused, None) {
                 let entry = Entry {
                     done: Some(done),
