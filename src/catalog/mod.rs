@@ -9,7 +9,9 @@
 
 mod arguments;
 mod endpoint;
+mod external_servers;
 mod headers;
+mod import;
 pub mod input;
 mod limits;
 mod offered;

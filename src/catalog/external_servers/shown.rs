@@ -1,0 +1,155 @@
+//! External servers as they are shown (contract 5.2): header values to nobody, whole URLs to those
+//! who may change them.
+
+use serde::Serialize;
+use url::Url;
+
+use crate::model::ids::{ServerId, UserId, WorkspaceId};
+use crate::model::{AuthType, ConnectionState, Permission, Push, Timestamp, Transport};
+use crate::store::external_servers::ExternalServer;
+
+/// Failures in a row from which a server counts as broken (contract 7.2).
+const BROKEN: i64 = 3;
+
+/// An external server, as one who may see it sees it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownServer {
+    id: ServerId,
+    workspace_id: WorkspaceId,
+    created_by: Option<UserId>,
+    name: String,
+    description: Option<String>,
+    transport: Transport,
+    url: String,
+    protocol_version: Option<String>,
+    auth_type: AuthType,
+    has_headers: bool,
+    header_names: Vec<String>,
+    timeout: i64,
+    retries: i64,
+    enabled: bool,
+    connection_status: ConnectionStatus,
+    state: ConnectionState,
+    push: Option<Push>,
+    negotiated_version: Option<String>,
+    last_connected: Option<Timestamp>,
+    last_error: Option<String>,
+    status_config: StatusConfig,
+    tool_count: i64,
+    stale: bool,
+    last_tools_refresh: Option<Timestamp>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+/// How a server does, in the contract's three words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConnectionStatus {
+    /// There is a session, and what is known of it is true.
+    Connected,
+    /// There is none, or none yet.
+    Disconnected,
+    /// It failed again and again.
+    Error,
+}
+
+/// What the contract's clients look up a server's health in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusConfig {
+    consecutive_failures: i64,
+    last_successful_discovery: Option<Timestamp>,
+}
+
+impl ConnectionStatus {
+    pub(super) fn of(server: &ExternalServer) -> Self {
+        use ConnectionState::{Connected, Discovering, Ready};
+        let standing = matches!(server.shown_state(), Ready | Discovering | Connected);
+        if standing && !server.listing.stale && server.standing.failures == 0 {
+            Self::Connected
+        } else if server.standing.failures >= BROKEN {
+            Self::Error
+        } else {
+            Self::Disconnected
+        }
+    }
+}
+
+impl ShownServer {
+    /// For someone with this grant.
+    #[must_use]
+    pub fn to(permission: Permission, server: ExternalServer) -> Self {
+        let connection_status = ConnectionStatus::of(&server);
+        let state = server.shown_state();
+        let (set, standing, listing) = (server.settings, server.standing, server.listing);
+        let url = if permission >= Permission::Write {
+            set.url
+        } else {
+            shown_url(&set.url)
+        };
+        Self {
+            id: server.id,
+            workspace_id: server.workspace_id,
+            created_by: server.created_by,
+            name: set.name,
+            description: set.description,
+            transport: set.transport,
+            url,
+            protocol_version: set.protocol_version,
+            auth_type: set.auth_type,
+            has_headers: set.headers.is_some(),
+            header_names: set.header_names.0,
+            timeout: set.timeout_ms,
+            retries: set.retries,
+            enabled: set.enabled,
+            connection_status,
+            state,
+            push: standing.push,
+            negotiated_version: standing.negotiated,
+            last_connected: standing.connected_at.max(listing.listed_at),
+            last_error: standing.last_error,
+            status_config: StatusConfig {
+                consecutive_failures: standing.failures,
+                last_successful_discovery: listing.listed_at,
+            },
+            tool_count: listing.tool_count,
+            stale: listing.stale,
+            last_tools_refresh: listing.listed_at,
+            created_at: server.created_at,
+            updated_at: server.updated_at,
+        }
+    }
+}
+
+/// A URL without what may be secret in it: query, fragment, user name and password.
+#[must_use]
+pub fn shown_url(url: &str) -> String {
+    let Ok(mut parsed) = Url::parse(url) else {
+        return String::new();
+    };
+    // Fails only where a URL can have neither.
+    let _ = parsed.set_username("");
+    let _ = parsed.set_password(None);
+    parsed.set_query(None);
+    parsed.set_fragment(None);
+    parsed.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_secret_stays_in_a_url() {
+        for (url, shown) in [
+            ("https://u:p@a.test/mcp?key=s3cret#x", "https://a.test/mcp"),
+            ("https://a.test:8443/mcp/", "https://a.test:8443/mcp/"),
+            ("http://[::1]:9/?a=b", "http://[::1]:9/"),
+            ("nonsense?key=s3cret", ""),
+        ] {
+            assert_eq!(shown_url(url), shown, "{url}");
+        }
+    }
+}
