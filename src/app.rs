@@ -91,7 +91,7 @@ impl App {
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
-            feed_options(config, limits),
+            feed_options(config, url.clone(), limits),
             relay.clone(),
         );
         let admin = config
@@ -299,8 +299,9 @@ fn refused_first_start(config: &Config, error: &store::Error) -> anyhow::Error {
     anyhow!("{settings}the first admin and workspace cannot be made: {error}")
 }
 
-fn feed_options(config: &Config, limits: Limits) -> feed::Options {
+fn feed_options(config: &Config, public_url: Url, limits: Limits) -> feed::Options {
     feed::Options {
+        public_url,
         heartbeat: config.heartbeat,
         caps: Caps {
             per_user: config.max_streams_per_user,

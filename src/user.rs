@@ -289,7 +289,9 @@ async fn auth(config: &Config, db: Db) -> Result<Auth> {
         total: 0,
     };
     // Nothing follows or prunes the feed here; `serve` sees what is written.
+    let public_url = config.public_url(config.listen)?;
     let feed_options = feed::Options {
+        public_url: public_url.clone(),
         heartbeat: Duration::from_secs(30),
         caps,
         retention: Retention {
@@ -308,7 +310,7 @@ async fn auth(config: &Config, db: Db) -> Result<Auth> {
         feed::Relay::Local,
     );
     let options = auth::Options {
-        public_url: config.public_url(config.listen)?,
+        public_url,
         admin: None,
         hashing: 1,
     };

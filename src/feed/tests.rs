@@ -19,11 +19,11 @@ use tempfile::TempDir;
 
 use super::hub::Registration;
 use super::page::Page;
+use super::reader::{Asked, Seen};
 use super::topic::Topic;
 use super::*;
 use crate::model::ids::{ServerId, SessionId, UserId};
 use crate::model::{Credential, Holder, Revision, Source, SystemClock, Tool, ToolDiff};
-use crate::store::snapshot::Snapshot;
 use crate::store::{self, meta, users, workspaces};
 
 /// Lets everyone in: this is about what is read, not about who may.
@@ -149,7 +149,8 @@ fn revision_of(id: &str) -> Revision {
 /// What was begun and not ended.
 struct Read {
     topics: Vec<Arc<Topic>>,
-    snapshot: Snapshot,
+    asked: Asked,
+    seen: Seen,
 }
 
 pub(super) struct World {
@@ -182,6 +183,7 @@ impl World {
         let base = meta::base_stamp(&db).await.unwrap();
         let feed = || {
             let options = Options {
+                public_url: "http://toolcast.test".parse().unwrap(),
                 heartbeat: Duration::from_secs(30),
                 caps: Caps {
                     per_user: 1_000,
@@ -321,15 +323,20 @@ impl World {
     async fn begin_read(&mut self) {
         let topics = self.shared.hub.take_dirty(8);
         if !topics.is_empty() {
-            let snapshot = reader::look(&self.shared, &topics).await.unwrap();
-            self.reads.push(Read { topics, snapshot });
+            let asked = Asked::take(&topics);
+            let seen = reader::look(&self.shared, &topics, &asked).await.unwrap();
+            self.reads.push(Read {
+                topics,
+                asked,
+                seen,
+            });
         }
     }
 
     async fn end_read(&mut self) {
         if !self.reads.is_empty() {
             let read = self.reads.remove(0);
-            reader::append(&self.shared, &read.topics, &read.snapshot).await;
+            reader::append(&self.shared, &read.topics, read.asked, &read.seen).await;
         }
     }
 

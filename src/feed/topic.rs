@@ -5,16 +5,18 @@
 //! every stream of an older one is told to read everything again.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::frame::{self, Resync, WithId};
+use super::connections::{Asks, Look, Place, Slots};
+use super::frame::{self, Frames, Resync, WithId};
 use super::line::Line;
 use crate::model::ids::WorkspaceId;
-use crate::model::{EventId, Revision, Stamp};
+use crate::model::{EventId, Revision, Stamp, Standing};
 use crate::store::snapshot::Stretch;
+use crate::store::standings::Summary;
 
 /// Frames a ring holds.
 pub(super) const RING_FRAMES: usize = 256;
@@ -45,6 +47,9 @@ pub(super) struct Topic {
     version: AtomicU64,
     lines: Mutex<Vec<Arc<Line>>>,
     reading: Mutex<Reading>,
+    /// Whether every stream is to be woken once the feed was read.
+    feed_asked: AtomicBool,
+    asks: Mutex<Asks>,
     /// Bytes in all rings of the replica.
     all_bytes: Arc<AtomicUsize>,
 }
@@ -62,6 +67,8 @@ struct Log {
     floor: Option<EventId>,
     ring: VecDeque<(Stamp, Bytes)>,
     bytes: usize,
+    /// Beside the ring.
+    slots: Slots,
 }
 
 /// A stream's place in a topic.
@@ -71,11 +78,18 @@ pub(super) struct Cursor {
     revision: Revision,
     /// The version of the log of which nothing is left to take.
     seen: u64,
+    connections: Place,
 }
 
 impl Cursor {
     /// No log has this version.
     const UNSEEN: u64 = 0;
+
+    /// Has every external server's state told once the look of `round` is done.
+    pub(super) fn restart_connections(&mut self, round: u64) {
+        self.connections.restart(round);
+        self.seen = Self::UNSEEN;
+    }
 }
 
 /// What comes after a cursor.
@@ -118,6 +132,7 @@ impl Topic {
             floor: None,
             ring: VecDeque::new(),
             bytes: 0,
+            slots: Slots::default(),
         };
         Self {
             workspace,
@@ -125,6 +140,8 @@ impl Topic {
             version: AtomicU64::new(Cursor::UNSEEN + 1),
             lines: Mutex::default(),
             reading: Mutex::new(Reading::Not),
+            feed_asked: AtomicBool::new(false),
+            asks: Mutex::default(),
             all_bytes,
         }
     }
@@ -141,6 +158,36 @@ impl Topic {
     /// Where it stands with the readers.
     pub(super) fn reading(&self) -> MutexGuard<'_, Reading> {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What there is to look at apart from the feed.
+    pub(super) fn asks(&self) -> MutexGuard<'_, Asks> {
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether every stream is to be woken once the feed was read.
+    pub(super) fn feed_asked(&self) -> &AtomicBool {
+        &self.feed_asked
+    }
+
+    /// Changes with whatever there is for streams.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// How its external servers stood when last looked at, if they were.
+    pub(super) fn summary(&self) -> Option<Summary> {
+        self.log().slots.summary().cloned()
+    }
+
+    /// Takes in where external servers stand. Whether that is news to everyone.
+    pub(super) fn show(&self, look: &Look, found: &[Standing], frames: Frames<'_>) -> bool {
+        let mut log = self.log();
+        let news = log.slots.show(look, found, frames);
+        if news || look.is_awaited() {
+            self.version.fetch_add(1, Ordering::Release);
+        }
+        news
     }
 
     /// The newest change read here.
@@ -225,6 +272,7 @@ impl Topic {
             .head
             .as_ref()
             .is_some_and(|head| cursor.revision >= head.revision)
+            && !log.slots.has_more(cursor.connections)
         {
             // Changed under the lock only: this is the version just looked at.
             cursor.seen = self.version.load(Ordering::Acquire);
@@ -242,6 +290,7 @@ impl Topic {
             generation: log.generation,
             revision: at.revision,
             seen: Cursor::UNSEEN,
+            connections: log.slots.begin(),
         });
         if at.revision > head.revision {
             // The topic is behind, or of another history: its reader will find out which.
@@ -280,7 +329,9 @@ impl Log {
             return Next::Lost(frame::resync(self.why, head));
         }
         if cursor.revision >= head.revision {
-            return Next::Nothing;
+            // Changes come first: what is shown beside them waits and is never many.
+            let frame = self.slots.next(&mut cursor.connections);
+            return frame.map_or(Next::Nothing, Next::Frame);
         }
         let frame = usize::try_from(cursor.revision - floor.revision)
             .ok()

@@ -1,7 +1,7 @@
 //! One write: its rows, the changes and revocations that go with them, and the wake-up.
 
 use super::Feed;
-use super::relay::{News, Told};
+use super::relay::{Announced, News};
 use crate::failpoint;
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Ended, Source, Subject, ToolDiff};
@@ -15,7 +15,9 @@ pub struct Write {
     /// The locked workspace.
     workspace: Option<WorkspaceId>,
     /// What other replicas are told.
-    told: Vec<Told>,
+    told: Vec<Announced>,
+    /// Servers of which a state was written.
+    states: Vec<(WorkspaceId, ServerId)>,
     /// Written just before COMMIT, because their counter is the last lock.
     revocations: Vec<(Subject, Ended)>,
 }
@@ -33,6 +35,7 @@ impl Write {
             tx,
             workspace,
             told: Vec::new(),
+            states: Vec::new(),
             revocations: Vec::new(),
         }
     }
@@ -60,7 +63,7 @@ impl Write {
             at,
         };
         let revision = changes::append(&mut self.tx, &change).await?;
-        self.told.push(Told {
+        self.told.push(Announced {
             source,
             server: server.clone(),
             server_name: server_name.to_owned(),
@@ -68,6 +71,13 @@ impl Write {
             at,
         });
         Ok(())
+    }
+
+    /// Says that in here the row of an external server was made, was removed, or changed its state
+    /// or what is shown of it. After the commit the streams of its workspace look at the row, on
+    /// every replica. The workspace need not be locked.
+    pub fn tell_state(&mut self, workspace: &WorkspaceId, server: &ServerId) {
+        self.states.push((workspace.clone(), server.clone()));
     }
 
     /// Takes a right away: the streams of `subject` end, told `reason`, on every replica.
@@ -101,12 +111,16 @@ impl Write {
         if let Some(workspace) = &self.workspace {
             shared.local.wake(workspace);
         }
+        for (workspace, server) in &self.states {
+            shared.local.look_at(workspace, server);
+        }
         if !self.revocations.is_empty() {
             shared.local.look();
         }
         shared.relay.tell(&News {
             workspace: self.workspace.as_ref(),
             changes: &self.told,
+            states: &self.states,
             revoked: !self.revocations.is_empty(),
         });
         committed

@@ -34,6 +34,7 @@ pub mod sessions;
 pub mod shown_tools;
 pub mod sign_in;
 pub mod snapshot;
+pub mod standings;
 pub mod tools;
 pub mod users;
 pub mod workflow_servers;

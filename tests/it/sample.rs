@@ -20,6 +20,7 @@ both! {
         let db = ws.server.database().connect().await;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let options = feed::Options {
+            public_url: "http://127.0.0.1".parse().unwrap(),
             heartbeat: Duration::from_secs(30),
             caps: feed::Caps { per_user: 1, per_workspace: 1, total: 1 },
             retention: toolcast::store::retention::Retention {

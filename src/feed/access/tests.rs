@@ -141,8 +141,9 @@ async fn what_was_read_after_the_right_was_gone_is_not_shown() {
     let missed = resume::first_page(shared, &world.workspace, &beginning.to_string()).await;
     let missed = missed.unwrap().unwrap();
     let topics = shared.hub.take_dirty(1);
-    let snapshot = reader::look(shared, &topics).await.unwrap();
-    reader::append(shared, &topics, &snapshot).await;
+    let asked = reader::Asked::take(&topics);
+    let seen = reader::look(shared, &topics, &asked).await.unwrap();
+    reader::append(shared, &topics, asked, &seen).await;
 
     let pages = missed.frames.len();
     let mut stream = Stream::open(Arc::clone(shared), registration, missed.frames, missed.at);

@@ -142,6 +142,7 @@ impl Elsewhere {
 
     async fn with(db: Db) -> Self {
         let options = Options {
+            public_url: "http://127.0.0.1".parse().unwrap(),
             heartbeat: std::time::Duration::from_secs(30),
             caps: Caps {
                 per_user: 1,
