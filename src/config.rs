@@ -201,6 +201,14 @@ impl Config {
         Self::from_arg_matches(&command.try_get_matches_from(flags)?)
     }
 
+    /// From the environment alone, for the commands that work beside `serve`.
+    pub fn from_environment() -> Result<Self, clap::Error> {
+        let command = Self::augment_args(Command::new("toolcast").no_binary_name(true));
+        let command = without_empty_variables(command);
+        let none: [OsString; 0] = [];
+        Self::from_arg_matches(&command.try_get_matches_from(none)?)
+    }
+
     /// What no single value can be judged by, and the secrets.
     pub fn check(&self) -> Result<(), Problem> {
         if !self.is_sqlite() && !values::is_postgres(self.database_url.reveal()) {

@@ -22,6 +22,11 @@ pub fn created(data: impl Serialize) -> ApiResult {
     success(StatusCode::CREATED, data)
 }
 
+/// 400 in a success's envelope: it was tried, and did not work (contract 5.3).
+pub fn unusable(data: impl Serialize) -> ApiResult {
+    success(StatusCode::BAD_REQUEST, data)
+}
+
 /// 204: done, and nothing to tell.
 pub fn no_content() -> ApiResult {
     Ok((StatusCode::NO_CONTENT, [(CACHE_CONTROL, "no-store")]).into_response())

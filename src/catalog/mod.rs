@@ -9,9 +9,11 @@
 
 mod arguments;
 mod endpoint;
+mod connections;
 mod external_servers;
+mod external_tools;
 mod headers;
-mod import;
+pub mod import;
 pub mod input;
 mod limits;
 mod offered;
@@ -34,7 +36,13 @@ use crate::model::{Clock, EventId, Refusal, Timestamp};
 use crate::seal::Sealer;
 use crate::store::Db;
 
+pub use self::connections::Connection;
 pub use self::endpoint::EndpointEdit;
+pub use self::external_servers::{
+    ConnectionStatus, ExternalServerEdit, NewExternalServer, Planned, Refreshed, Registered,
+    ShownServer, TryOut, TriedOut,
+};
+pub use self::external_tools::{Discovered, DiscoveredTool, Freshness, Relisted};
 pub use self::patch::Patch;
 pub use self::sample::Sample;
 pub use self::server_tools::{ListedTool, NewTool, ToolEdit};

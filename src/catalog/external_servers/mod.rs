@@ -20,7 +20,7 @@ use crate::store::external_servers::{self, ExternalServer, NewServer, Settings, 
 use crate::store::{Conn, JsonText};
 
 pub use self::settings::{ExternalServerEdit, NewExternalServer};
-pub use self::shown::{ConnectionStatus, ShownServer, shown_url};
+pub use self::shown::{ConnectionStatus, ShownServer};
 
 /// External servers a workspace may have.
 const SERVERS: usize = 500;
@@ -121,6 +121,7 @@ impl Catalog {
             at: self.now(),
         };
         external_servers::insert(&mut write, &new).await?;
+        write.tell_state(workspace, &id);
         write.commit().await?;
         self.upstream().nudge(&id);
         Ok(Registered::Made(id))
@@ -169,6 +170,7 @@ impl Catalog {
             }
         }
         let row = lock(&mut write, &row.workspace_id, &id).await?;
+        write.tell_state(&row.workspace_id, &id);
         write.commit().await?;
         self.upstream().nudge(&id);
         Ok(row)
@@ -184,6 +186,7 @@ impl Catalog {
         let row = lock(&mut write, workspace, id).await?;
         tell_gone(&mut write, id, &row.settings.name).await?;
         external_servers::delete(&mut write, id).await?;
+        write.tell_state(workspace, id);
         write.commit().await?;
         self.upstream().nudge(id);
         Ok(())

@@ -2,10 +2,11 @@
 //! who may change them.
 
 use serde::Serialize;
-use url::Url;
 
 use crate::model::ids::{ServerId, UserId, WorkspaceId};
-use crate::model::{AuthType, ConnectionState, Permission, Push, Timestamp, Transport};
+use crate::model::{
+    AuthType, ConnectionState, Permission, Push, Timestamp, Transport, shown_url,
+};
 use crate::store::external_servers::ExternalServer;
 
 /// Failures in a row from which a server counts as broken (contract 7.2).
@@ -119,37 +120,6 @@ impl ShownServer {
             last_tools_refresh: listing.listed_at,
             created_at: server.created_at,
             updated_at: server.updated_at,
-        }
-    }
-}
-
-/// A URL without what may be secret in it: query, fragment, user name and password.
-#[must_use]
-pub fn shown_url(url: &str) -> String {
-    let Ok(mut parsed) = Url::parse(url) else {
-        return String::new();
-    };
-    // Fails only where a URL can have neither.
-    let _ = parsed.set_username("");
-    let _ = parsed.set_password(None);
-    parsed.set_query(None);
-    parsed.set_fragment(None);
-    parsed.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_secret_stays_in_a_url() {
-        for (url, shown) in [
-            ("https://u:p@a.test/mcp?key=s3cret#x", "https://a.test/mcp"),
-            ("https://a.test:8443/mcp/", "https://a.test:8443/mcp/"),
-            ("http://[::1]:9/?a=b", "http://[::1]:9/"),
-            ("nonsense?key=s3cret", ""),
-        ] {
-            assert_eq!(shown_url(url), shown, "{url}");
         }
     }
 }

@@ -9,7 +9,8 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::jsonc;
-use crate::catalog::external_servers::{NewExternalServer, shown_url};
+use crate::catalog::external_servers::NewExternalServer;
+use crate::model::shown_url;
 
 /// Bytes of a file.
 const FILE_BYTES: usize = 1024 * 1024;

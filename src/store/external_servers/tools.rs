@@ -44,3 +44,24 @@ pub async fn put(conn: impl Into<Conn<'_>>, server: &ServerId, tools: &[Tool]) -
     .map(|_| ()))?;
     Ok(())
 }
+
+/// Forgets a server's list, as if it had never been listed.
+pub async fn forget(conn: impl Into<Conn<'_>>, server: &ServerId) -> Result<()> {
+    let mut conn = conn.into();
+    on!(conn.again(), |c| sqlx::query(
+        "DELETE FROM external_server_tools WHERE server_id = $1"
+    )
+    .bind(server)
+    .execute(c)
+    .await
+    .map(|_| ()))?;
+    on!(conn, |c| sqlx::query(
+        "UPDATE external_server SET digest = NULL, tool_count = 0, stale = FALSE, \
+         listed_at = NULL WHERE id = $1"
+    )
+    .bind(server)
+    .execute(c)
+    .await
+    .map(|_| ()))?;
+    Ok(())
+}
