@@ -1,11 +1,11 @@
 //! `/api/mcp/tools`: the tools of external servers, found and called (contract 5.5 and 5.6).
 
 use axum::extract::State;
-use axum::response::IntoResponse;
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{Access, ApiError, ApiResult, Query, Reading, Signed, ok, with_revision};
+use super::{Access, ApiError, ApiResult, Query, Reading, Signed, bare, ok, with_revision};
 use crate::catalog::{Catalog, Freshness};
 use crate::model::ids::ServerId;
 
@@ -87,4 +87,21 @@ pub(super) async fn execute(State(catalog): State<Catalog>, access: Access<Readi
 fn named<'v>(value: &'v Value, field: &str) -> Result<&'v str, ApiError> {
     let text = value.as_str().filter(|text| !text.is_empty());
     text.ok_or_else(|| ApiError::invalid(format!("{field} is required and must be a string")))
+}
+
+/// As the contract has it (5.7): without the envelope, also where it is refused.
+pub(super) async fn allowed_domains(
+    State(catalog): State<Catalog>,
+    signed: Result<Signed, ApiError>,
+) -> ApiResult {
+    match signed {
+        Ok(_) => bare(
+            StatusCode::OK,
+            &json!({"allowedMcpDomains": catalog.allowed_domains()}),
+        ),
+        Err(error) if error.status() == StatusCode::UNAUTHORIZED => {
+            bare(error.status(), &json!({"error": "Unauthorized"}))
+        }
+        Err(error) => Err(error),
+    }
 }

@@ -36,6 +36,7 @@ pub use extract::{
     Access, Administering, InstanceAdmin, Level, Path, Query, Reading, Signed, Writing,
     renew_cookie,
 };
+use reply::bare;
 pub use reply::{REVISION, created, no_content, ok, unusable, with_revision};
 
 use crate::auth::Auth;

@@ -14,6 +14,7 @@ use super::{Catalog, Result, Seen, arguments, wrong_shape};
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Command, ConnectionState, Ending, Outcome, Refusal, Tool, Wanted};
 use crate::store::external_servers::{self, ExternalServer, tools};
+use crate::upstream::link::LinkError;
 
 /// How long one server may take to be listed (contract 7.2).
 const LISTING: Duration = Duration::from_secs(60);
@@ -218,7 +219,7 @@ impl Catalog {
             })?;
         }
         let output = self.upstream().call(&row, tool, arguments, CALL).await;
-        let output = output.map_err(|error| self.refused_call(&row, &error))?;
+        let output = output.map_err(|error| refused_call(&error))?;
         if output.get("isError").and_then(Value::as_bool) == Some(true) {
             return Err(Refusal::invalid(said(&output)).into());
         }
@@ -339,4 +340,17 @@ fn said(output: &Value) -> String {
         .filter(|text| !text.is_empty())
         .unwrap_or("Tool execution failed");
     text[..text.floor_char_boundary(SAID_BYTES)].to_owned()
+}
+
+/// What a failed attempt was, by its code.
+fn failed(code: &str) -> Refusal {
+    match code {
+        "timeout" => Refusal::late("Request timed out"),
+        "auth" => Refusal::unauthenticated("Authentication required"),
+        _ => Refusal::upstream("Connection failed"),
+    }
+}
+
+fn refused_call(error: &LinkError) -> Refusal {
+    failed(error.code())
 }

@@ -6,6 +6,7 @@
 mod id;
 mod settings;
 mod shown;
+mod try_out;
 
 use serde_json::{Map, Value};
 use url::Url;
@@ -20,7 +21,8 @@ use crate::store::external_servers::{self, ExternalServer, NewServer, Settings, 
 use crate::store::{Conn, JsonText};
 
 pub use self::settings::{ExternalServerEdit, NewExternalServer};
-pub use self::shown::{ConnectionStatus, ShownServer};
+pub use self::shown::{ConnectionStatus, Refreshed, ShownServer};
+pub use self::try_out::{TriedOut, TryOut};
 
 /// External servers a workspace may have.
 const SERVERS: usize = 500;
@@ -32,6 +34,15 @@ pub enum Registered {
     Made(ServerId),
     /// It was there, and is now as it was asked for.
     Updated(ServerId),
+}
+
+/// What registering a server would come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Planned {
+    /// A new one.
+    Make,
+    /// One that is there would be as it is asked for.
+    Update,
 }
 
 /// How the id of a new server is chosen.
@@ -85,6 +96,22 @@ impl Catalog {
         }
     }
 
+    /// What registering a server would come to, refused where that would be.
+    pub async fn plan_server(
+        &self,
+        workspace: &WorkspaceId,
+        new: &NewExternalServer,
+    ) -> Result<Planned> {
+        let checked = new.clone().check()?;
+        self.guard_address(&checked.url).await?;
+        let rows = external_servers::list(&mut self.db().read().await?, workspace).await?;
+        if rows.iter().any(|row| is_same(row, &checked)) {
+            return Ok(Planned::Update);
+        }
+        room_for_one_more(rows.len())?;
+        Ok(Planned::Make)
+    }
+
     async fn register(
         &self,
         workspace: &WorkspaceId,
@@ -100,10 +127,7 @@ impl Catalog {
             self.set(write, there, checked.clone()).await?;
             return Ok(Registered::Updated(id));
         }
-        if rows.len() >= SERVERS {
-            let text = format!("Workspace can include at most {SERVERS} external MCP servers");
-            return Err(Refusal::invalid(text).into());
-        }
+        room_for_one_more(rows.len())?;
         let id = match naming {
             Naming::Known => {
                 let known = id::deterministic(workspace, &checked.url);
@@ -248,9 +272,22 @@ impl Catalog {
     }
 }
 
+fn room_for_one_more(servers: usize) -> std::result::Result<(), Refusal> {
+    if servers < SERVERS {
+        return Ok(());
+    }
+    let text = format!("Workspace can include at most {SERVERS} external MCP servers");
+    Err(Refusal::invalid(text))
+}
+
 /// Whether a server that is there is the one that is asked for.
 fn is_same(row: &ExternalServer, checked: &Checked) -> bool {
     row.settings.name == checked.name && id::same_place(&row.settings.url, &checked.url)
+}
+
+/// Binds sealed headers to their row.
+fn seal_context(id: &ServerId) -> String {
+    format!("external_server/{id}/headers")
 }
 
 /// Tells that all of a server's tools are gone; silent when there are none.

@@ -78,12 +78,44 @@ impl ConnectionStatus {
     }
 }
 
+/// What listing a server anew came to (contract 5.4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refreshed {
+    status: ConnectionStatus,
+    tool_count: i64,
+    last_connected: Option<Timestamp>,
+    error: Option<String>,
+    /// Nothing here keeps copies of tools in workflows.
+    workflows_updated: usize,
+    updated_workflow_ids: [String; 0],
+}
+
+impl From<ExternalServer> for Refreshed {
+    fn from(server: ExternalServer) -> Self {
+        Self {
+            status: ConnectionStatus::of(&server),
+            tool_count: server.listing.tool_count,
+            last_connected: last_connected(&server),
+            error: server.standing.last_error,
+            workflows_updated: 0,
+            updated_workflow_ids: [],
+        }
+    }
+}
+
+/// When it was last seen to be well.
+fn last_connected(server: &ExternalServer) -> Option<Timestamp> {
+    server.standing.connected_at.max(server.listing.listed_at)
+}
+
 impl ShownServer {
     /// For someone with this grant.
     #[must_use]
     pub fn to(permission: Permission, server: ExternalServer) -> Self {
         let connection_status = ConnectionStatus::of(&server);
         let state = server.shown_state();
+        let last_connected = last_connected(&server);
         let (set, standing, listing) = (server.settings, server.standing, server.listing);
         let url = if permission >= Permission::Write {
             set.url
@@ -109,7 +141,7 @@ impl ShownServer {
             state,
             push: standing.push,
             negotiated_version: standing.negotiated,
-            last_connected: standing.connected_at.max(listing.listed_at),
+            last_connected,
             last_error: standing.last_error,
             status_config: StatusConfig {
                 consecutive_failures: standing.failures,

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::settings::{NewExternalServer, checked_headers};
+use super::settings::NewExternalServer;
 use crate::catalog::text::trim;
-use crate::catalog::{Catalog, Result};
+use crate::catalog::{Catalog, Result, headers};
 use crate::model::{AuthType, Refusal};
+use crate::upstream::Tried;
 use crate::upstream::link::{Dial, Kind, LinkError};
-use crate::upstream::{Tried, header_map};
 
 /// Milliseconds it may take when nothing is said (contract 5.3).
 const DEFAULT_TIMEOUT_MS: i64 = 10_000;
@@ -57,4 +57,72 @@ impl TriedOut {
     pub fn is_usable(&self) -> bool {
         self.success || self.auth_required
     }
+}
+
+impl Catalog {
+    /// Connects to a server, lists its tools, and leaves.
+    pub async fn try_server(&self, wanted: TryOut) -> Result<TriedOut> {
+        let given = |text: &Option<String>| text.as_deref().is_some_and(|text| !trim(text).is_empty());
+        if !given(&wanted.name) || !given(&wanted.transport) {
+            let text = "Missing required fields: name and transport are required";
+            return Err(Refusal::invalid(text).into());
+        }
+        if !given(&wanted.url) {
+            return Err(Refusal::invalid("URL is required for HTTP-based transports").into());
+        }
+        let checked = NewExternalServer {
+            name: wanted.name,
+            transport: wanted.transport,
+            url: wanted.url,
+            protocol_version: wanted.protocol_version,
+            headers: wanted.headers,
+            timeout: Some(wanted.timeout.unwrap_or(DEFAULT_TIMEOUT_MS)),
+            ..NewExternalServer::default()
+        };
+        let checked = checked.check()?;
+        self.guard_address(&checked.url).await?;
+        let url = Url::parse(&checked.url)
+            .map_err(|_| Refusal::forbidden("MCP server URL is not a valid URL"))?;
+        let timeout = u64::try_from(checked.timeout_ms).unwrap_or_default();
+        let dial = Dial {
+            url,
+            headers: headers::ready(&checked.headers),
+            transport: checked.transport,
+            pinned: checked.protocol_version,
+            remembered: None,
+            timeout: Duration::from_millis(timeout),
+        };
+        match self.upstream().try_out(dial).await {
+            Ok(tried) => Ok(told(tried)),
+            Err(error) => failed(error),
+        }
+    }
+}
+
+fn told(tried: Tried) -> TriedOut {
+    let listed = tried.tools.is_ok();
+    TriedOut {
+        success: listed,
+        error: (!listed).then_some("Connection established but could not list tools"),
+        negotiated_version: Some(tried.version),
+        tool_count: tried.tools.ok(),
+        ..TriedOut::default()
+    }
+}
+
+/// The contract's words for what went wrong; what the guard refuses is refused.
+fn failed(error: LinkError) -> Result<TriedOut> {
+    let text = match error.kind {
+        Kind::Refused(refusal) => return Err(refusal.into()),
+        Kind::Timeout => "Connection timed out",
+        Kind::Auth { status: 403 } => "HTTP 403: Forbidden",
+        Kind::Auth { .. } => "HTTP 401: Unauthorized",
+        Kind::Unreachable => "Connection refused",
+        Kind::Tls => "TLS connection failed",
+        Kind::SessionLost | Kind::Protocol | Kind::TooLarge => "Connection failed",
+    };
+    Ok(TriedOut {
+        error: Some(text),
+        ..TriedOut::default()
+    })
 }
