@@ -27,6 +27,7 @@ use crate::catalog::{self, Catalog};
 use crate::config::Config;
 use crate::feed::{self, Caps, Feed};
 use crate::model::Clock;
+use crate::net::Net;
 use crate::seal::Sealer;
 use crate::server;
 use crate::store::retention::Retention;
@@ -50,6 +51,7 @@ pub struct App {
     server: server::Options,
     crew: Crew,
     feed: Feed,
+    net: Net,
     db: Db,
     files: Option<Files>,
     /// Unless the settings hold the key.
@@ -86,6 +88,7 @@ impl App {
 
         let base_stamp = meta::base_stamp(&db).await?;
         let relay = dependencies::relay(config)?;
+        let net = dependencies::net(config)?;
         let feed = Feed::new(
             db.clone(),
             Arc::clone(&clock),
@@ -148,6 +151,7 @@ impl App {
             },
             crew,
             feed,
+            net,
             db,
             key_file: files
                 .as_ref()
@@ -169,6 +173,12 @@ impl App {
     #[must_use]
     pub fn feed(&self) -> &Feed {
         &self.feed
+    }
+
+    /// The guarded client for what it asks of others.
+    #[must_use]
+    pub fn net(&self) -> &Net {
+        &self.net
     }
 
     /// What to tell whoever started it: where it is, where its files lie, how to stop it.

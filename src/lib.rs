@@ -23,7 +23,7 @@
 //! |---|---|
 //! | [`model`], [`server`], [`config`], [`failpoint`] | nothing; everyone may use failpoint |
 //! | [`telemetry`] | config |
-//! | [`seal`], [`store`] | model |
+//! | [`seal`], [`net`], [`store`] | model |
 //! | [`feed`] | model, store |
 //! | [`auth`] | model, store, seal, feed |
 //! | [`catalog`] | model, store, seal, feed, auth |
@@ -40,6 +40,7 @@ pub mod failpoint;
 pub mod feed;
 pub mod import;
 pub mod model;
+pub mod net;
 pub mod seal;
 pub mod server;
 pub mod store;

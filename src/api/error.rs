@@ -86,6 +86,7 @@ impl ApiError {
                 RefusalKind::Forbidden => StatusCode::FORBIDDEN,
                 RefusalKind::NotFound => StatusCode::NOT_FOUND,
                 RefusalKind::Conflict => StatusCode::CONFLICT,
+                RefusalKind::Upstream => StatusCode::BAD_GATEWAY,
                 RefusalKind::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
             },
             Self::Busy => StatusCode::CONFLICT,

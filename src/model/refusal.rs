@@ -25,6 +25,8 @@ pub enum RefusalKind {
     NotFound,
     /// The rows as they are now do not allow it.
     Conflict,
+    /// Someone else's server, or the way to it, does not do its part.
+    Upstream,
     /// Too many tries; try again after these seconds.
     TooMany {
         /// Seconds to wait.
@@ -69,6 +71,14 @@ impl Refusal {
     pub fn conflict(text: impl Into<Cow<'static, str>>) -> Self {
         Self {
             kind: RefusalKind::Conflict,
+            text: text.into(),
+        }
+    }
+
+    /// Someone else's server, or the way to it, does not do its part.
+    pub fn upstream(text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            kind: RefusalKind::Upstream,
             text: text.into(),
         }
     }

@@ -12,6 +12,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("failpoint", &[]),
     ("telemetry", &["config"]),
     ("seal", &["model"]),
+    ("net", &["model"]),
     ("store", &["model"]),
     ("feed", &["model", "store"]),
     ("auth", &["model", "store", "seal", "feed"]),
