@@ -26,8 +26,9 @@
 //! | [`seal`], [`net`], [`store`] | model |
 //! | [`feed`] | model, store |
 //! | [`auth`] | model, store, seal, feed |
-//! | [`catalog`] | model, store, seal, feed, auth |
-//! | [`api`], [`web`] | model, feed, auth, catalog; web also api |
+//! | [`upstream`] | model, store, seal, feed |
+//! | [`catalog`] | model, store, seal, feed, auth, upstream |
+//! | [`api`], [`web`] | model, feed, auth, catalog, upstream; web also api |
 //! | [`app`], the command line | all |
 
 pub mod api;
@@ -45,6 +46,7 @@ pub mod seal;
 pub mod server;
 pub mod store;
 pub mod telemetry;
+pub mod upstream;
 pub mod user;
 pub mod watch;
 pub mod web;

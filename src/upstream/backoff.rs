@@ -70,8 +70,14 @@ mod tests {
             backoff.count();
             assert!(backoff.is_spent(2));
             let longest = longest_of_many(backoff);
-            assert!(longest <= Duration::from_secs(bound), "{bound}: {longest:?}");
-            assert!(longest > Duration::from_secs(bound) / 2, "{bound}: {longest:?}");
+            assert!(
+                longest <= Duration::from_secs(bound),
+                "{bound}: {longest:?}"
+            );
+            assert!(
+                longest > Duration::from_secs(bound) / 2,
+                "{bound}: {longest:?}"
+            );
         }
     }
 

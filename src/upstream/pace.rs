@@ -14,6 +14,8 @@ use tokio::time::Instant;
 const DEBOUNCE: Duration = Duration::from_millis(200);
 /// The longest gap under a flood.
 const LONGEST_GAP: Duration = Duration::from_mins(1);
+/// Before the list that tells a late change from an echo.
+const CONFIRM: Duration = Duration::from_secs(1);
 /// Between two checks that a session with a push channel still answers.
 const CHECK: Duration = Duration::from_mins(1);
 /// Lists in quick succession that are no flood yet.
@@ -83,6 +85,20 @@ pub(super) struct Pace {
     heat_at: Instant,
     /// Lists in a row that failed.
     failures: u32,
+    /// What is made of a server that told while it was being listed, and whose list was the same.
+    echo: Echo,
+}
+
+/// A notification that comes while a list is read may mean a change that the list just missed, or
+/// may be what the server says whenever it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Echo {
+    /// It has not happened.
+    Never,
+    /// It happened once: one more list tells.
+    Once,
+    /// It says so whenever it is asked: that means nothing.
+    Always,
 }
 
 impl Pace {
@@ -102,6 +118,7 @@ impl Pace {
             heat: 0.0,
             heat_at: now,
             failures: 0,
+            echo: Echo::Never,
         };
         pace.watch(watch, now);
         pace
@@ -118,7 +135,9 @@ impl Pace {
     /// The server says that its list differs.
     pub(super) fn notified(&mut self, now: Instant) {
         let gap = self.gap(now);
-        let quiet = self.last_told.is_some_and(|last| now > last + gap * 2 + DEBOUNCE);
+        let quiet = self
+            .last_told
+            .is_some_and(|last| now > last + gap * 2 + DEBOUNCE);
         if quiet {
             self.useless = 0;
         }
@@ -155,6 +174,24 @@ impl Pace {
         self.due = None;
     }
 
+    /// The server told while the list that was just read was under way.
+    pub(super) fn told_meanwhile(&mut self, listed: Listed, now: Instant) {
+        match (listed, self.echo) {
+            (Listed::Failed, _) => {}
+            (Listed::Other, _) => self.notified(now),
+            (Listed::Same, Echo::Never) => {
+                self.echo = Echo::Once;
+                self.due = Some(now + CONFIRM);
+            }
+            (Listed::Same, Echo::Once | Echo::Always) => self.echo = Echo::Always,
+        }
+    }
+
+    /// The server was silent while the list that was just read was under way.
+    pub(super) fn silent_meanwhile(&mut self) {
+        self.echo = Echo::Never;
+    }
+
     /// A list ended.
     pub(super) fn listed(&mut self, listed: Listed, now: Instant) {
         let told = std::mem::take(&mut self.told);
@@ -169,7 +206,11 @@ impl Pace {
         if told {
             self.cool(now);
             self.heat += 1.0;
-            self.useless = if listed == Listed::Same { self.useless + 1 } else { 0 };
+            self.useless = if listed == Listed::Same {
+                self.useless + 1
+            } else {
+                0
+            };
         }
         self.period = match listed {
             Listed::Same => (self.period * 2).min(self.polling.at_most),
@@ -289,6 +330,40 @@ mod tests {
         assert!(lists.len() < 25, "{}", lists.len());
         let minute = lists.iter().filter(|at| at.as_secs() < 60).count();
         assert!((3..=10).contains(&minute), "{minute}");
+    }
+
+    #[test]
+    fn who_tells_whenever_it_is_asked_is_asked_once_more_and_then_no_more() {
+        let start = Instant::now();
+        let mut pace = Pace::new(POLLING, Watch::Trust, start);
+        let mut at = start;
+        let mut lists = 0;
+        pace.notified(start);
+        while at < start + Duration::from_mins(4) {
+            at = pace.next();
+            if pace.due(at) == Due::List {
+                pace.begin();
+                pace.listed(Listed::Same, at);
+                pace.told_meanwhile(Listed::Same, at);
+                lists += 1;
+            }
+        }
+        assert_eq!(lists, 3, "one told, one to make sure, one by the poll");
+    }
+
+    #[test]
+    fn a_change_that_a_list_just_missed_is_found_by_the_next() {
+        let start = Instant::now();
+        let mut pace = Pace::new(POLLING, Watch::Trust, start);
+        for _ in 0..3 {
+            pace.begin();
+            pace.listed(Listed::Same, start);
+            pace.told_meanwhile(Listed::Same, start);
+            assert_eq!(pace.next(), start + CONFIRM);
+            pace.begin();
+            pace.listed(Listed::Other, start);
+            pace.silent_meanwhile();
+        }
     }
 
     #[test]

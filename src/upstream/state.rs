@@ -45,10 +45,24 @@ mod tests {
     #[test]
     fn the_usual_ways_are_open() {
         for way in [
-            &[Disconnected, Initializing, Connecting, Connected, Discovering, Ready][..],
+            &[
+                Disconnected,
+                Initializing,
+                Connecting,
+                Connected,
+                Discovering,
+                Ready,
+            ][..],
             &[Ready, Validating, Connecting, Connected],
             &[Ready, Reconnecting, Connected, Discovering, Ready],
-            &[Connecting, Failed, Reconnecting, Failed, Reconnecting, Connected],
+            &[
+                Connecting,
+                Failed,
+                Reconnecting,
+                Failed,
+                Reconnecting,
+                Connected,
+            ],
             &[Connecting, Authenticating, Authenticated, Connecting],
             &[Ready, Disconnected, Initializing],
         ] {

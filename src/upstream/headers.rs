@@ -1,0 +1,58 @@
+//! A server's headers: sealed at rest, opened only to be sent.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value};
+
+use crate::model::Sealed;
+use crate::model::ids::ServerId;
+use crate::seal::Sealer;
+
+/// Binds sealed headers to their row.
+fn context(server: &ServerId) -> String {
+    format!("external_server/{server}/headers")
+}
+
+/// Seals the headers of a server, names and values; `None` when there are none.
+#[must_use]
+pub fn seal_headers(
+    sealer: &Sealer,
+    server: &ServerId,
+    headers: &[(String, String)],
+) -> Option<Sealed> {
+    if headers.is_empty() {
+        return None;
+    }
+    let json: Map<String, Value> = headers
+        .iter()
+        .map(|(name, value)| (name.clone(), value.as_str().into()))
+        .collect();
+    let json = Value::Object(json).to_string();
+    Some(sealer.seal(json.as_bytes(), &context(server)))
+}
+
+/// The headers of a server, ready to be sent. The error says why, and nothing of what is in them.
+pub(super) fn open_headers(
+    sealer: &Sealer,
+    server: &ServerId,
+    sealed: Option<&Sealed>,
+) -> Result<HeaderMap, &'static str> {
+    let Some(sealed) = sealed else {
+        return Ok(HeaderMap::new());
+    };
+    let plain = sealer
+        .open(sealed, &context(server))
+        .map_err(|_| "its headers were sealed with another key: set them again")?;
+    let json: Map<String, Value> =
+        serde_json::from_slice(&plain).map_err(|_| "its headers cannot be read: set them again")?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in json {
+        let name = HeaderName::from_bytes(name.as_bytes());
+        let value = HeaderValue::from_str(value.as_str().unwrap_or_default());
+        let (Ok(name), Ok(mut value)) = (name, value) else {
+            return Err("one of its headers cannot be sent");
+        };
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
