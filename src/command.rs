@@ -62,7 +62,14 @@ pub(crate) async fn feed(config: &Config, db: &Db, clock: Arc<dyn Clock>) -> Res
     let base_stamp = meta::base_stamp(db).await?;
     let tasks = TaskTracker::new();
     let relay = feed::Relay::Local;
-    Ok(Feed::new(db.clone(), clock, tasks, base_stamp, options, relay))
+    Ok(Feed::new(
+        db.clone(),
+        clock,
+        tasks,
+        base_stamp,
+        options,
+        relay,
+    ))
 }
 
 /// What went wrong, in words that help whoever typed the command.

@@ -58,12 +58,17 @@ pub async fn run(args: ImportArgs) -> Result<ExitCode> {
     let lines = done.map_err(command::explained)?;
     print(&lines, args.dry_run)?;
     let failed = lines.iter().any(|line| line.result == "failed");
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 fn read(args: &ImportArgs) -> Result<Vec<Entry>> {
     let file = args.file.display();
-    let text = std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {file}"))?;
+    let text =
+        std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {file}"))?;
     import::read(&text).with_context(|| file.to_string())
 }
 
@@ -71,7 +76,9 @@ async fn act(args: &ImportArgs, entries: Vec<Entry>, catalog: &Catalog) -> Resul
     let workspace = WorkspaceId::from(args.workspace.as_str());
     if !catalog.has_workspace(&workspace).await? {
         let shown = command::printable(&args.workspace);
-        return Err(anyhow!("there is no workspace {shown}: its id stands in the address of its page"));
+        return Err(anyhow!(
+            "there is no workspace {shown}: its id stands in the address of its page"
+        ));
     }
     let mut lines = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -80,9 +87,17 @@ async fn act(args: &ImportArgs, entries: Vec<Entry>, catalog: &Catalog) -> Resul
                 let url = shown_url(server.url.as_deref().unwrap_or_default());
                 let done = one(args, server, catalog, &workspace).await;
                 let (result, about) = told(done, args.dry_run, url)?;
-                Line { result, name: entry.name, about }
+                Line {
+                    result,
+                    name: entry.name,
+                    about,
+                }
             }
-            Err(why) => Line { result: "skipped", name: entry.name, about: why },
+            Err(why) => Line {
+                result: "skipped",
+                name: entry.name,
+                about: why,
+            },
         };
         lines.push(line);
     }
@@ -136,7 +151,11 @@ fn print(lines: &[Line], dry_run: bool) -> io::Result<()> {
         width(|line| line.0.chars().count()).max(6),
         width(|line| line.1.chars().count()).max(4),
     );
-    writeln!(out, "{:first$}  {:second$}  WHERE, OR WHY NOT", "RESULT", "NAME")?;
+    writeln!(
+        out,
+        "{:first$}  {:second$}  WHERE, OR WHY NOT",
+        "RESULT", "NAME"
+    )?;
     for (result, name, about) in &shown {
         writeln!(out, "{result:first$}  {name:second$}  {about}")?;
     }
@@ -147,7 +166,10 @@ fn print(lines: &[Line], dry_run: bool) -> io::Result<()> {
             None => sums.push((line.result, 1)),
         }
     }
-    let sums: Vec<String> = sums.iter().map(|(result, count)| format!("{count} {result}")).collect();
+    let sums: Vec<String> = sums
+        .iter()
+        .map(|(result, count)| format!("{count} {result}"))
+        .collect();
     writeln!(out, "\n{}", sums.join(", "))?;
     if dry_run {
         writeln!(out, "Nothing was written.")?;

@@ -66,7 +66,9 @@ pub(super) async fn discover_again(
         return Err(ApiError::invalid("serverIds must be an array"));
     };
     let ids = ids.iter().map(|id| id.as_str().map(ServerId::from));
-    let ids = ids.collect::<Option<Vec<_>>>().ok_or_else(ApiError::shape)?;
+    let ids = ids
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(ApiError::shape)?;
     ok(catalog.list_again(&access.workspace, ids).await?)
 }
 

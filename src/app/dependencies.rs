@@ -32,6 +32,24 @@ pub(super) fn net(config: &Config) -> Result<Net> {
     Net::new(options).context("cannot make a client for outgoing requests")
 }
 
+/// How external servers are spoken to.
+pub(super) fn dialer(_net: &Net) -> std::sync::Arc<dyn crate::upstream::link::Dialer> {
+    std::sync::Arc::new(Nowhere)
+}
+#[derive(Debug)]
+struct Nowhere;
+impl crate::upstream::link::Dialer for Nowhere {
+    fn dial(
+        &self,
+        _: crate::upstream::link::Dial,
+    ) -> futures_util::future::BoxFuture<
+        'static,
+        Result<crate::upstream::link::Link, crate::upstream::link::LinkError>,
+    > {
+        Box::pin(async { Err(crate::upstream::link::LinkError::unreachable("stub")) })
+    }
+}
+
 /// What `/readyz` speaks of.
 pub(super) fn all(db: &Db, relay: &Relay) -> Vec<Dependency> {
     let mut all = vec![database_health(db)];

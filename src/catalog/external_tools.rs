@@ -131,8 +131,10 @@ impl Catalog {
         let at = self.head(workspace).await?;
         let mut conn = self.db().read().await?;
         let rows = external_servers::list(&mut conn, workspace).await?;
-        let mut lists: BTreeMap<_, _> =
-            tools::of_workspace(&mut conn, workspace).await?.into_iter().collect();
+        let mut lists: BTreeMap<_, _> = tools::of_workspace(&mut conn, workspace)
+            .await?
+            .into_iter()
+            .collect();
         let rows = rows.into_iter().map(|row| {
             let tools = lists.remove(&row.id).unwrap_or_default();
             (row, tools)
@@ -213,7 +215,9 @@ impl Catalog {
             let checked = tokio::task::spawn_blocking(move || {
                 arguments::check(&arguments, &schema).map(|()| arguments)
             });
-            let checked = checked.await.map_err(|_| Refusal::upstream("Connection failed"))?;
+            let checked = checked
+                .await
+                .map_err(|_| Refusal::upstream("Connection failed"))?;
             arguments = checked.map_err(|why| {
                 Refusal::invalid(format!("Invalid arguments for tool {}: {why}", cut(tool)))
             })?;
@@ -313,7 +317,11 @@ fn refuse(outcome: &Outcome) -> std::result::Result<(), Refusal> {
 
 fn no_such_tool(row: &ExternalServer, tool: &str, list: &[Tool]) -> Refusal {
     let server = &row.settings.name;
-    let mut names: Vec<&str> = list.iter().take(NAMED).map(|tool| cut(&tool.name)).collect();
+    let mut names: Vec<&str> = list
+        .iter()
+        .take(NAMED)
+        .map(|tool| cut(&tool.name))
+        .collect();
     if list.len() > NAMED {
         names.push("…");
     }

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
 use super::wrong_shape;
@@ -86,18 +86,4 @@ pub(super) fn seal(headers: Headers, context: &str, sealer: &Sealer) -> Option<S
         .collect();
     let json = Value::Object(json).to_string();
     Some(sealer.seal(json.as_bytes(), context))
-}
-
-/// Ready to be sent; logs do not show their values.
-pub(super) fn ready(headers: &Headers) -> HeaderMap {
-    let mut ready = HeaderMap::new();
-    for (name, value) in headers {
-        let name = HeaderName::from_bytes(name.as_bytes());
-        // Both were checked when they came in.
-        if let (Ok(name), Ok(mut value)) = (name, HeaderValue::from_str(value)) {
-            value.set_sensitive(true);
-            ready.append(name, value);
-        }
-    }
-    ready
 }

@@ -156,7 +156,10 @@ fn asked_for(form: &Form) -> NewExternalServer {
     });
     NewExternalServer {
         // A URL that is none is what the refusal should be about.
-        name: filled("name").map(str::to_owned).or(host).or(url.map(str::to_owned)),
+        name: filled("name")
+            .map(str::to_owned)
+            .or(host)
+            .or(url.map(str::to_owned)),
         transport: Some("auto".to_owned()),
         url: url.map(str::to_owned),
         headers,

@@ -32,6 +32,7 @@ mod relay_start;
 mod sample;
 mod schema;
 mod server_tools;
+mod servers;
 mod settings;
 mod sign_in;
 mod start_stop;

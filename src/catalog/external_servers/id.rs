@@ -11,9 +11,9 @@ use crate::model::ids::{ServerId, WorkspaceId};
 /// The id that the first server of a URL has in a workspace.
 pub(super) fn deterministic(workspace: &WorkspaceId, url: &str) -> ServerId {
     let key = format!("{workspace}:{}", normalised(url));
-    let hash = key
-        .encode_utf16()
-        .fold(5381_u32, |hash, unit| hash.wrapping_mul(33).wrapping_add(unit.into()));
+    let hash = key.encode_utf16().fold(5381_u32, |hash, unit| {
+        hash.wrapping_mul(33).wrapping_add(unit.into())
+    });
     ServerId::from(format!("mcp-{hash:08x}"))
 }
 
@@ -66,7 +66,10 @@ mod tests {
 
     #[test]
     fn a_fresh_id_has_one_dash_and_is_an_id() {
-        let (one, other) = (fresh(Timestamp::from_millis(1)), fresh(Timestamp::from_millis(1)));
+        let (one, other) = (
+            fresh(Timestamp::from_millis(1)),
+            fresh(Timestamp::from_millis(1)),
+        );
         assert_ne!(one, other);
         assert_eq!(one.as_str().matches('-').count(), 1);
         assert!(one.as_str().starts_with("mcp-") && one.as_str().len() == 36);

@@ -8,7 +8,6 @@ mod settings;
 mod shown;
 mod try_out;
 
-use serde_json::{Map, Value};
 use url::Url;
 
 use self::settings::Checked;
@@ -19,6 +18,7 @@ use crate::model::ids::{ServerId, UserId, WorkspaceId};
 use crate::model::{Refusal, Source, Tool, ToolDiff};
 use crate::store::external_servers::{self, ExternalServer, NewServer, Settings, tools};
 use crate::store::{Conn, JsonText};
+use crate::upstream;
 
 pub use self::settings::{ExternalServerEdit, NewExternalServer};
 pub use self::shown::{ConnectionStatus, Refreshed, ShownServer};
@@ -218,8 +218,8 @@ impl Catalog {
 
     /// Refuses an address that must not be spoken to.
     pub(super) async fn guard_address(&self, url: &str) -> Result<()> {
-        let url = Url::parse(url)
-            .map_err(|_| Refusal::forbidden("MCP server URL is not a valid URL"))?;
+        let url =
+            Url::parse(url).map_err(|_| Refusal::forbidden("MCP server URL is not a valid URL"))?;
         self.net().check_server(&url)?;
         self.net().resolve_check(&url).await?;
         Ok(())
@@ -243,16 +243,9 @@ impl Catalog {
     }
 
     /// A server's headers; none when they cannot be opened any more.
-    pub(super) fn opened_headers(&self, row: &ExternalServer) -> Headers {
-        let Some(sealed) = &row.settings.headers else {
-            return Headers::new();
-        };
-        let opened = self.shared.sealer.open(sealed, &seal_context(&row.id));
-        let map = opened.ok().and_then(|json| serde_json::from_slice(&json).ok());
-        let map: Map<String, Value> = map.unwrap_or_default();
-        map.into_iter()
-            .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
-            .collect()
+    fn opened_headers(&self, row: &ExternalServer) -> Headers {
+        let sealed = row.settings.headers.as_ref();
+        upstream::read_headers(&self.shared.sealer, &row.id, sealed).unwrap_or_default()
     }
 
     fn sealed(&self, id: &ServerId, checked: Checked) -> Settings {
@@ -264,7 +257,7 @@ impl Catalog {
             protocol_version: checked.protocol_version,
             auth_type: checked.auth_type,
             header_names: JsonText(headers::names(&checked.headers)),
-            headers: headers::seal(checked.headers, &seal_context(id), &self.shared.sealer),
+            headers: upstream::seal_headers(&self.shared.sealer, id, &checked.headers),
             timeout_ms: checked.timeout_ms,
             retries: checked.retries,
             enabled: checked.enabled,
@@ -283,11 +276,6 @@ fn room_for_one_more(servers: usize) -> std::result::Result<(), Refusal> {
 /// Whether a server that is there is the one that is asked for.
 fn is_same(row: &ExternalServer, checked: &Checked) -> bool {
     row.settings.name == checked.name && id::same_place(&row.settings.url, &checked.url)
-}
-
-/// Binds sealed headers to their row.
-fn seal_context(id: &ServerId) -> String {
-    format!("external_server/{id}/headers")
 }
 
 /// Tells that all of a server's tools are gone; silent when there are none.

@@ -111,9 +111,12 @@ pub(super) struct Checked {
 impl NewExternalServer {
     /// All of it, checked; addresses are for `net` to judge.
     pub(super) fn check(self) -> Result<Checked, Refusal> {
-        let given = |text: &Option<String>| text.as_deref().is_some_and(|text| !trim(text).is_empty());
+        let given =
+            |text: &Option<String>| text.as_deref().is_some_and(|text| !trim(text).is_empty());
         if !given(&self.name) || !given(&self.transport) {
-            return Err(Refusal::invalid("Missing required fields: name or transport"));
+            return Err(Refusal::invalid(
+                "Missing required fields: name or transport",
+            ));
         }
         if !given(&self.url) {
             return Err(Refusal::invalid("Missing required parameter"));
@@ -214,7 +217,9 @@ fn version(text: String) -> Result<String, Refusal> {
         return Ok(text);
     }
     let known = VERSIONS.join(", ");
-    Err(Refusal::invalid(format!("protocolVersion must be one of {known}")))
+    Err(Refusal::invalid(format!(
+        "protocolVersion must be one of {known}"
+    )))
 }
 
 fn auth_type(headers: &Headers) -> AuthType {
@@ -226,7 +231,12 @@ fn auth_type(headers: &Headers) -> AuthType {
 }
 
 fn timeout(given: Option<i64>) -> Result<i64, Refusal> {
-    within("timeout", given.unwrap_or(DEFAULT_TIMEOUT_MS), 1, MAX_TIMEOUT_MS)
+    within(
+        "timeout",
+        given.unwrap_or(DEFAULT_TIMEOUT_MS),
+        1,
+        MAX_TIMEOUT_MS,
+    )
 }
 
 fn retries(given: Option<i64>) -> Result<i64, Refusal> {
@@ -237,7 +247,9 @@ fn within(field: &str, value: i64, least: i64, most: i64) -> Result<i64, Refusal
     if (least..=most).contains(&value) {
         return Ok(value);
     }
-    Err(Refusal::invalid(format!("{field} must be {least} to {most}")))
+    Err(Refusal::invalid(format!(
+        "{field} must be {least} to {most}"
+    )))
 }
 
 /// The URL, if it can be one of an MCP server; addresses are for `net` to judge.
@@ -284,7 +296,12 @@ pub(super) fn checked_headers(given: Option<Map<String, Value>>) -> Result<Heade
 }
 
 fn clean(text: &str) -> String {
-    let seen = |c: &char| !matches!(c, '\u{200b}'..='\u{200d}' | '\u{feff}' | '\u{2028}' | '\u{2029}');
+    let seen = |c: &char| {
+        !matches!(
+            c,
+            '\u{200b}'..='\u{200d}' | '\u{feff}' | '\u{2028}' | '\u{2029}'
+        )
+    };
     let text: String = text.chars().filter(seen).collect();
     trim(&text).to_owned()
 }
@@ -318,8 +335,14 @@ mod tests {
     #[test]
     fn what_is_not_said_is_the_default() {
         let fine = fine();
-        assert_eq!((fine.timeout_ms, fine.retries, fine.enabled), (30_000, 3, true));
-        assert_eq!((fine.auth_type, fine.transport), (AuthType::Headers, Transport::Auto));
+        assert_eq!(
+            (fine.timeout_ms, fine.retries, fine.enabled),
+            (30_000, 3, true)
+        );
+        assert_eq!(
+            (fine.auth_type, fine.transport),
+            (AuthType::Headers, Transport::Auto)
+        );
         let bare = json!({"name": "A", "transport": "sse", "url": "https://a.test", "retries": 0});
         let bare = checked(bare).expect("fine");
         assert_eq!((bare.auth_type, bare.retries), (AuthType::None, 0));
@@ -349,19 +372,40 @@ mod tests {
     fn secrets_do_not_follow_to_another_host() {
         let moved = edited(json!({"url": "https://a.test/other"})).expect("fine");
         assert_eq!(moved.headers, fine().headers);
-        for url in ["https://b.test/mcp", "http://a.test/mcp", "https://a.test:8443/mcp"] {
+        for url in [
+            "https://b.test/mcp",
+            "http://a.test/mcp",
+            "https://a.test:8443/mcp",
+        ] {
             let moved = edited(json!({ "url": url })).expect("fine");
-            assert_eq!((moved.headers, moved.auth_type), (Headers::new(), AuthType::None), "{url}");
+            assert_eq!(
+                (moved.headers, moved.auth_type),
+                (Headers::new(), AuthType::None),
+                "{url}"
+            );
         }
         let both = json!({"url": "https://b.test", "headers": {"K": "v"}});
         assert_eq!(edited(both).expect("fine").headers.len(), 1);
-        assert!(edited(json!({"headers": null})).expect("fine").headers.is_empty());
+        assert!(
+            edited(json!({"headers": null}))
+                .expect("fine")
+                .headers
+                .is_empty()
+        );
     }
 
     #[test]
     fn only_what_a_session_depends_on_makes_another_one() {
-        for edit in [json!({}), json!({"name": "B"}), json!({"description": "d"}), json!({"headers": {"X-Key": "s3cret"}})] {
-            assert!(fine().same_session(&edited(edit.clone()).expect("fine")), "{edit}");
+        for edit in [
+            json!({}),
+            json!({"name": "B"}),
+            json!({"description": "d"}),
+            json!({"headers": {"X-Key": "s3cret"}}),
+        ] {
+            assert!(
+                fine().same_session(&edited(edit.clone()).expect("fine")),
+                "{edit}"
+            );
         }
         for edit in [
             json!({"url": "https://a.test/mcp?key=2"}),
@@ -373,7 +417,10 @@ mod tests {
             json!({"enabled": false}),
             json!({"authType": "oauth"}),
         ] {
-            assert!(!fine().same_session(&edited(edit.clone()).expect("fine")), "{edit}");
+            assert!(
+                !fine().same_session(&edited(edit.clone()).expect("fine")),
+                "{edit}"
+            );
         }
     }
 
@@ -381,7 +428,10 @@ mod tests {
     fn bad_edits_say_what_is_wrong() {
         for (edit, text) in [
             (json!({"url": null}), "Invalid request format"),
-            (json!({"url": "nonsense"}), "MCP server URL is not a valid URL"),
+            (
+                json!({"url": "nonsense"}),
+                "MCP server URL is not a valid URL",
+            ),
             (json!({"enabled": null}), "Invalid request format"),
             (json!({"transport": "stdio"}), "Invalid request format"),
             (json!({"transport": null}), "Invalid request format"),
@@ -391,7 +441,8 @@ mod tests {
         ] {
             assert_eq!(edited(edit.clone()).expect_err("refused"), text, "{edit}");
         }
-        let nulls = json!({"timeout": null, "retries": null, "protocolVersion": null, "authType": null});
+        let nulls =
+            json!({"timeout": null, "retries": null, "protocolVersion": null, "authType": null});
         assert_eq!(edited(nulls), Ok(fine()));
     }
 }

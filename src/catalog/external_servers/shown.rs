@@ -4,9 +4,7 @@
 use serde::Serialize;
 
 use crate::model::ids::{ServerId, UserId, WorkspaceId};
-use crate::model::{
-    AuthType, ConnectionState, Permission, Push, Timestamp, Transport, shown_url,
-};
+use crate::model::{AuthType, ConnectionState, Permission, Push, Timestamp, Transport, shown_url};
 use crate::store::external_servers::ExternalServer;
 
 /// Failures in a row from which a server counts as broken (contract 7.2).

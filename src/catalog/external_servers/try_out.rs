@@ -8,9 +8,9 @@ use url::Url;
 
 use super::settings::NewExternalServer;
 use crate::catalog::text::trim;
-use crate::catalog::{Catalog, Result, headers};
+use crate::catalog::{Catalog, Result};
 use crate::model::{AuthType, Refusal};
-use crate::upstream::Tried;
+use crate::upstream;
 use crate::upstream::link::{Dial, Kind, LinkError};
 
 /// Milliseconds it may take when nothing is said (contract 5.3).
@@ -62,7 +62,8 @@ impl TriedOut {
 impl Catalog {
     /// Connects to a server, lists its tools, and leaves.
     pub async fn try_server(&self, wanted: TryOut) -> Result<TriedOut> {
-        let given = |text: &Option<String>| text.as_deref().is_some_and(|text| !trim(text).is_empty());
+        let given =
+            |text: &Option<String>| text.as_deref().is_some_and(|text| !trim(text).is_empty());
         if !given(&wanted.name) || !given(&wanted.transport) {
             let text = "Missing required fields: name and transport are required";
             return Err(Refusal::invalid(text).into());
@@ -86,27 +87,27 @@ impl Catalog {
         let timeout = u64::try_from(checked.timeout_ms).unwrap_or_default();
         let dial = Dial {
             url,
-            headers: headers::ready(&checked.headers),
+            headers: upstream::ready_headers(&checked.headers).map_err(Refusal::invalid)?,
             transport: checked.transport,
             pinned: checked.protocol_version,
             remembered: None,
             timeout: Duration::from_millis(timeout),
         };
-        match self.upstream().try_out(dial).await {
-            Ok(tried) => Ok(told(tried)),
+        let tried = self.upstream().try_out(dial).await;
+        match tried.tools {
+            Ok(tools) => Ok(TriedOut {
+                success: true,
+                negotiated_version: tried.version,
+                tool_count: Some(tools),
+                ..TriedOut::default()
+            }),
+            Err(_) if tried.version.is_some() => Ok(TriedOut {
+                error: Some("Connection established but could not list tools"),
+                negotiated_version: tried.version,
+                ..TriedOut::default()
+            }),
             Err(error) => failed(error),
         }
-    }
-}
-
-fn told(tried: Tried) -> TriedOut {
-    let listed = tried.tools.is_ok();
-    TriedOut {
-        success: listed,
-        error: (!listed).then_some("Connection established but could not list tools"),
-        negotiated_version: Some(tried.version),
-        tool_count: tried.tools.ok(),
-        ..TriedOut::default()
     }
 }
 

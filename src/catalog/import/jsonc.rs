@@ -98,7 +98,15 @@ mod tests {
 
     #[test]
     fn what_is_no_json_does_not_become_one() {
-        for text in ["{,}", "[,]", "[1,,]", "{\"a\":}", "\"a", "/*", "{\"a\" // }"] {
+        for text in [
+            "{,}",
+            "[,]",
+            "[1,,]",
+            "{\"a\":}",
+            "\"a",
+            "/*",
+            "{\"a\" // }",
+        ] {
             let read = serde_json::from_str::<Value>(&plain(text));
             assert!(read.is_err() || text == "{,}" || text == "[,]", "{text}");
         }

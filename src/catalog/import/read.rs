@@ -81,7 +81,10 @@ fn entry(name: &str, server: &Value) -> Result<NewExternalServer, String> {
     let mut texts = vec![("its URL", url)];
     for (name, value) in &headers {
         let value = value.as_str();
-        texts.push(("a header", value.ok_or(format!("its header {name} is not text"))?));
+        texts.push((
+            "a header",
+            value.ok_or(format!("its header {name} is not text"))?,
+        ));
     }
     let open: Vec<String> = texts
         .into_iter()
@@ -126,7 +129,9 @@ fn local(server: &Map<String, Value>, kind: &str) -> String {
             "it has no URL".to_owned()
         };
     };
-    let program = Path::new(command).file_name().and_then(|name| name.to_str());
+    let program = Path::new(command)
+        .file_name()
+        .and_then(|name| name.to_str());
     let program: String = program
         .unwrap_or("a program")
         .chars()
@@ -187,7 +192,10 @@ mod tests {
         assert_eq!(read("{}"), Err(FileProblem::NoServers));
         assert_eq!(read("[]"), Err(FileProblem::NoServers));
         assert_eq!(read("{\"mcpServers\": []}"), Err(FileProblem::NoServers));
-        assert_eq!(read(&" ".repeat(FILE_BYTES + 1)), Err(FileProblem::TooLarge));
+        assert_eq!(
+            read(&" ".repeat(FILE_BYTES + 1)),
+            Err(FileProblem::TooLarge)
+        );
         let broken = read("{\"mcpServers\":\n {\"a\": s3cret}}").expect_err("no JSON");
         assert_eq!(broken.to_string(), "it is not JSON: line 2, column 8");
         assert_eq!(read("{\"mcpServers\": {}}"), Ok(Vec::new()));
@@ -197,8 +205,14 @@ mod tests {
     fn remote_servers_are_read_as_clients_write_them() {
         for (server, transport) in [
             (json!({"url": "https://a.test", "type": "http"}), "auto"),
-            (json!({"url": "https://a.test", "type": "streamable-http"}), "auto"),
-            (json!({"url": "https://a.test", "transport": "streamableHttp"}), "auto"),
+            (
+                json!({"url": "https://a.test", "type": "streamable-http"}),
+                "auto",
+            ),
+            (
+                json!({"url": "https://a.test", "transport": "streamableHttp"}),
+                "auto",
+            ),
             (json!({"serverUrl": "https://a.test", "type": "sse"}), "sse"),
             (json!({"httpUrl": "https://a.test"}), "auto"),
         ] {
@@ -220,19 +234,43 @@ mod tests {
     #[test]
     fn what_cannot_be_registered_says_why_and_repeats_no_secret() {
         for (server, word) in [
-            (json!({"command": "/usr/bin/npx", "args": ["-y", "x", "--key=s3cret"], "env": {"K": "s3cret"}}), "it runs npx on this machine"),
-            (json!({"command": "npx", "args": ["mcp-remote", "https://a.test/sse?key=s3cret"]}), "leads to https://a.test/sse: register"),
+            (
+                json!({"command": "/usr/bin/npx", "args": ["-y", "x", "--key=s3cret"], "env": {"K": "s3cret"}}),
+                "it runs npx on this machine",
+            ),
+            (
+                json!({"command": "npx", "args": ["mcp-remote", "https://a.test/sse?key=s3cret"]}),
+                "leads to https://a.test/sse: register",
+            ),
             (json!({"type": "stdio"}), "local program"),
             (json!({}), "no URL"),
             (json!("s3cret"), "not an object"),
             (json!({"url": 5}), "not text"),
             (json!({"url": "https://a.test", "type": "ws"}), "WebSocket"),
-            (json!({"url": "https://a.test", "type": "s3cret"}), "not known"),
-            (json!({"url": "https://a.test", "headers": []}), "not an object"),
-            (json!({"url": "https://a.test", "headers": {"a": ["s3cret"]}}), "header a is not text"),
-            (json!({"url": "https://a.test/${input:tenant}"}), "its URL needs ${input:tenant}"),
-            (json!({"url": "https://a.test", "headers": {"A": "Bearer ${env:TOKEN}"}}), "a header needs ${env:TOKEN}"),
-            (json!({"url": "https://{{HOST}}/"}), "its URL needs {{HOST}}"),
+            (
+                json!({"url": "https://a.test", "type": "s3cret"}),
+                "not known",
+            ),
+            (
+                json!({"url": "https://a.test", "headers": []}),
+                "not an object",
+            ),
+            (
+                json!({"url": "https://a.test", "headers": {"a": ["s3cret"]}}),
+                "header a is not text",
+            ),
+            (
+                json!({"url": "https://a.test/${input:tenant}"}),
+                "its URL needs ${input:tenant}",
+            ),
+            (
+                json!({"url": "https://a.test", "headers": {"A": "Bearer ${env:TOKEN}"}}),
+                "a header needs ${env:TOKEN}",
+            ),
+            (
+                json!({"url": "https://{{HOST}}/"}),
+                "its URL needs {{HOST}}",
+            ),
         ] {
             let why = one(&server).expect_err(word);
             assert!(why.contains(word), "{word}: {why}");
