@@ -20,8 +20,12 @@ use crate::upstream::link::LinkError;
 const LISTING: Duration = Duration::from_secs(60);
 /// How long a whole workspace may take, where what was listed before can stand in.
 const GLANCE: Duration = Duration::from_secs(10);
+/// How old a list is before it is listed anew for a tool that is not in it.
+const SINCE: Duration = Duration::from_secs(5);
 /// How long a call may take.
 const CALL: Duration = Duration::from_secs(300);
+/// Characters of all lists up to which they are given at once.
+const MAX_EXTENT: i64 = 67_108_864;
 /// Servers in one request to list anew (contract 7.2).
 const AT_ONCE: usize = 100;
 /// Characters of a tool's name that a message repeats.
@@ -119,7 +123,9 @@ impl Catalog {
         let rows = external_servers::list(&mut self.db().read().await?, workspace).await?;
         let asked: Vec<ServerId> = rows
             .iter()
-            .filter(|row| freshness == Freshness::Forced || is_worth_asking(row))
+            .filter(|row| {
+                is_wanted(row) && (freshness == Freshness::Forced || is_worth_asking(row))
+            })
             .map(|row| row.id.clone())
             .collect();
         if !asked.is_empty() {
@@ -130,6 +136,11 @@ impl Catalog {
         }
         let at = self.head(workspace).await?;
         let mut conn = self.db().read().await?;
+        if tools::extent(&mut conn, workspace).await? > MAX_EXTENT {
+            let text = "The workspace's servers have too many tools for one list: ask for one server \
+                        at a time";
+            return Err(Refusal::invalid(text).into());
+        }
         let rows = external_servers::list(&mut conn, workspace).await?;
         let mut lists: BTreeMap<_, _> = tools::of_workspace(&mut conn, workspace)
             .await?
@@ -210,6 +221,9 @@ impl Catalog {
         mut arguments: Map<String, Value>,
     ) -> Result<Value> {
         let row = self.enabled(workspace, id).await?;
+        if !is_wanted(&row) {
+            return Err(paused().into());
+        }
         if let Some(schema) = self.schema(&row, tool).await? {
             arguments::coerce(&mut arguments, &schema);
             let checked = tokio::task::spawn_blocking(move || {
@@ -236,7 +250,13 @@ impl Catalog {
         let (workspace, id) = (&row.workspace_id, &row.id);
         let mut known = is_fresh(row);
         let mut list = tools::of(&mut self.db().read().await?, id).await?;
-        if !known || !list.iter().any(|there| there.name == tool) {
+        let is_there = list.iter().any(|there| there.name == tool);
+        // It may have come since; but whoever asks for what is not there costs its server little.
+        let is_old = row
+            .listing
+            .listed_at
+            .is_none_or(|at| at.plus(SINCE) < self.now());
+        if !known || (!is_there && is_old) {
             let outcome = self.list_anew(workspace, id).await?;
             known = refuse(&outcome).is_ok();
             list = tools::of(&mut self.db().read().await?, id).await?;
@@ -301,8 +321,12 @@ fn is_fresh(row: &ExternalServer) -> bool {
 /// Whether asking may help: nobody asks already, and it is not known to be away.
 fn is_worth_asking(row: &ExternalServer) -> bool {
     use ConnectionState::{Connected, Ready};
-    let watched = row.settings.enabled && row.orders.wanted == Wanted::Connected;
-    watched && !is_fresh(row) && matches!(row.standing.state, Connected | Ready)
+    !is_fresh(row) && matches!(row.standing.state, Connected | Ready)
+}
+
+/// Whether there is to be a session at all.
+fn is_wanted(row: &ExternalServer) -> bool {
+    row.settings.enabled && row.orders.wanted == Wanted::Connected
 }
 
 /// What an attempt to list came to, for whoever waited for it (contract 5.8).
@@ -310,9 +334,13 @@ fn refuse(outcome: &Outcome) -> std::result::Result<(), Refusal> {
     match outcome.outcome {
         Ending::Connected | Ending::AlreadyConnected => Ok(()),
         Ending::AuthRequired => Err(Refusal::unauthenticated("Authentication required")),
-        Ending::Paused => Err(Refusal::resting("Server temporarily unavailable")),
+        Ending::Paused => Err(paused()),
         Ending::Failed => Err(failed(outcome.error_code.as_deref().unwrap_or_default())),
     }
+}
+
+fn paused() -> Refusal {
+    Refusal::resting("Server temporarily unavailable")
 }
 
 fn no_such_tool(row: &ExternalServer, tool: &str, list: &[Tool]) -> Refusal {

@@ -158,6 +158,7 @@ both! {
         lab.call(&id, "other", json!({})).await.refused(404, text);
         // A tool that came since is found.
         mcp.set_tools(&["other"]);
+        lab.server.clock.advance(Duration::from_secs(10));
         lab.call(&id, "other", json!({})).await.data(200);
     }
 
@@ -249,6 +250,7 @@ both! {
         let before = mcp.count("tools/list");
         let path = format!("{}&serverId={id}&refresh=true", lab.at(DISCOVER));
         lab.reader.get(&path).await.refused(503, "Server temporarily unavailable");
+        lab.call(&id, "a", json!({})).await.refused(503, "Server temporarily unavailable");
         assert_eq!(lab.get(DISCOVER).await.data(200)["totalCount"], 1);
         assert_eq!(mcp.count("tools/list"), before);
         let done = command("connect", json!({})).await;

@@ -64,13 +64,17 @@ impl Lab {
 
     /// Stores a list for a server as its owner would.
     async fn listed(&self, id: &str, names: &[&str]) {
-        let db = self.server.database().connect().await;
         let list: Vec<Tool> = names
             .iter()
             .map(|name| crate::support::tool(name))
             .collect();
+        self.stored(id, &list).await;
+    }
+
+    async fn stored(&self, id: &str, list: &[Tool]) {
+        let db = self.server.database().connect().await;
         let mut tx = db.begin().await.unwrap();
-        tools::put(&mut tx, &ServerId::from(id), &list)
+        tools::put(&mut tx, &ServerId::from(id), list)
             .await
             .unwrap();
         tx.commit().await.unwrap();
@@ -424,6 +428,34 @@ both! {
         told(&mut events, |frame| frame["serverName"] == "Still off").await;
         lab.delete(&format!("{PATH}/{id}")).await.data(200);
         told(&mut events, |frame| frame["type"] == "disconnected").await;
+    }
+
+    async fn of_many_who_register_the_same_one_makes_it(lab: Lab) {
+        let body = json!({"name": "A", "transport": "auto", "url": NOWHERE, "enabled": false});
+        let (lab, body) = (&lab, &body);
+        let all = few_at_once((0..12).map(|_| async move { lab.post(PATH, body).await })).await;
+        let made = all.iter().filter(|reply| reply.status == 201).count();
+        let updated = all.iter().filter(|reply| reply.status == 200).count();
+        assert_eq!((made, updated), (1, 11));
+        let listed = lab.get(PATH).await.data(200);
+        assert_eq!(listed["servers"].as_array().map(Vec::len), Some(1));
+    }
+
+    async fn lists_that_are_too_large_together_are_given_one_by_one(lab: Lab) {
+        let mut large = crate::support::tool("large");
+        large.description = "x".repeat(15 * 1024 * 1024);
+        let mut ids = Vec::new();
+        for n in 0..5 {
+            let id = lab.register(&format!("S{n}"), NOWHERE).await;
+            lab.stored(&id, std::slice::from_ref(&large)).await;
+            ids.push(id);
+        }
+        let text = "The workspace's servers have too many tools for one list: ask for one server at a time";
+        lab.get("/api/mcp/tools/discover").await.refused(400, text);
+        let tools = lab.get(&format!("{PATH}/{}/tools", ids[0])).await.data(200);
+        assert_eq!(tools["totalCount"], 1);
+        lab.delete(&format!("{PATH}/{}", ids[0])).await.data(200);
+        assert_eq!(lab.get("/api/mcp/tools/discover").await.data(200)["totalCount"], 4);
     }
 
     async fn five_hundred_are_enough(lab: Lab) {

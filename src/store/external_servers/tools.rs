@@ -31,6 +31,17 @@ pub async fn of_workspace(
     Ok(rows.into_iter().map(|(id, tools)| (id, tools.0)).collect())
 }
 
+/// What the lists of all of a workspace's servers take together, in characters of JSON.
+pub async fn extent(conn: impl Into<Conn<'_>>, workspace: &WorkspaceId) -> Result<i64> {
+    Ok(on!(conn.into(), |c| sqlx::query_scalar(
+        "SELECT CAST(COALESCE(SUM(LENGTH(t.tools)), 0) AS BIGINT) FROM external_server_tools t \
+         JOIN external_server s ON s.id = t.server_id WHERE s.workspace_id = $1"
+    )
+    .bind(workspace)
+    .fetch_one(c)
+    .await)?)
+}
+
 /// Stores a list, after the guard of its row let the owner through.
 pub async fn put(conn: impl Into<Conn<'_>>, server: &ServerId, tools: &[Tool]) -> Result<()> {
     on!(conn.into(), |c| sqlx::query(

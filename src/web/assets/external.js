@@ -20,15 +20,15 @@ const STATES = {
 const PUSH = {
   listen: "tells of changes", get: "tells of changes", sse: "tells of changes", poll: "asked for changes every now and then",
 };
-/** States in which there is a session, or one is on its way. */
-const AT_WORK = new Set(["READY", "CONNECTED", "DISCOVERING", "INITIALIZING", "CONNECTING", "VALIDATING", "AUTHENTICATED", "RECONNECTING", "FAILED"]);
+/** States in which someone tries, or has tried. */
+const AT_WORK = new Set(Object.keys(STATES).filter((state) => state !== "DISCONNECTED"));
 
 export class ExternalServers {
   #workspace;
   #mayWrite;
   #mayDelete;
   #problem;
-  /** By id: `{ row, element, shown }`. */
+  /** By id: `{ row, element, parts }`. */
   #cards = new Map();
 
   constructor({ workspace, permission, problem }) {
@@ -68,18 +68,29 @@ export class ExternalServers {
     return state === before || !["READY", "FAILED", "AUTHENTICATING"].includes(state);
   }
 
+  /** Draws what differs: what is being read, selected or pressed stays. */
   #draw(card) {
-    const text = JSON.stringify(card.row);
-    if (text === card.shown) return;
-    card.shown = text;
-    const focused = card.element.contains(document.activeElement) ? document.activeElement.dataset.does : null;
-    card.element.replaceChildren(...this.#parts(card.row).filter(Boolean));
-    if (focused) card.element.querySelector(`[data-does="${focused}"]`)?.focus();
+    const { enabled, state, name } = card.row;
+    const parts = [
+      ["about", JSON.stringify(card.row), this.#about],
+      ["buttons", JSON.stringify([enabled, AT_WORK.has(state), name]), this.#buttons],
+    ];
+    card.parts ??= {};
+    for (const [part, key, make] of parts) {
+      if (card.parts[part]?.key === key) continue;
+      const old = card.parts[part]?.element;
+      const focused = old?.contains(document.activeElement) ? document.activeElement.dataset.does : null;
+      const element = make.call(this, card.row);
+      if (old) old.replaceWith(element);
+      else card.element.append(element);
+      card.parts[part] = { key, element };
+      if (focused) element.querySelector(`[data-does="${focused}"]`)?.focus();
+    }
   }
 
-  #parts(row) {
+  #about(row) {
     const { name, url, description, tools, lastError } = row;
-    return [
+    return el("div", {},
       el("div", { class: "server-head" },
         el("h3", {}, name || "(no name)"),
         el("span", { class: "tag" }, "external")),
@@ -87,9 +98,7 @@ export class ExternalServers {
       description ? el("p", { class: "quiet server-about" }, description) : null,
       this.#state(row),
       lastError && row.enabled ? el("p", { class: "error server-error" }, lastError) : null,
-      tools.length ? el("ul", { class: "tools" }, ...tools.map(tool)) : null,
-      this.#buttons(row),
-    ];
+      tools.length ? el("ul", { class: "tools" }, ...tools.map(tool)) : null);
   }
 
   #state({ state, enabled, push, stale, tools, negotiatedVersion }) {
@@ -103,16 +112,18 @@ export class ExternalServers {
   }
 
   #buttons(row) {
-    if (!this.#mayWrite) return null;
+    if (!this.#mayWrite) return el("div", {});
     const { id, name, state, enabled } = row;
     const does = (key, words, work) => el("button", {
       type: "button", "data-does": key, "aria-label": `${words}: ${name}`, onclick: (event) => this.#do(event.currentTarget, work),
     }, words);
+    const query = new URLSearchParams({ workspaceId: this.#workspace });
     const command = (verb) => () => send("POST", `/api/mcp/connections/${verb}`, { workspaceId: this.#workspace, serverIds: [id] });
-    const working = AT_WORK.has(state);
+    const again = AT_WORK.has(state);
     return el("div", { class: "server-buttons" },
-      enabled ? does("reconnect", working || state === "AUTHENTICATING" ? "Reconnect" : "Connect", command(working || state === "AUTHENTICATING" ? "reconnect" : "connect")) : null,
-      enabled && state !== "DISCONNECTED" ? does("disconnect", "Disconnect", command("disconnect")) : null,
+      enabled ? does("reconnect", again ? "Reconnect" : "Connect", command(again ? "reconnect" : "connect"))
+        : does("enable", "Switch on", () => send("PATCH", `/api/mcp/servers/${encodeURIComponent(id)}?${query}`, { enabled: true })),
+      enabled && again ? does("disconnect", "Disconnect", command("disconnect")) : null,
       this.#mayDelete ? el("button", { type: "button", "data-does": "delete", "aria-label": `Delete: ${name}`, onclick: (event) => this.#ask(event.currentTarget, row) }, "Delete") : null);
   }
 
