@@ -23,7 +23,7 @@
 //! |---|---|
 //! | [`model`], [`server`], [`config`], [`failpoint`] | nothing; everyone may use failpoint |
 //! | [`telemetry`] | config |
-//! | [`seal`], [`store`] | model |
+//! | [`seal`], [`net`], [`store`] | model |
 //! | [`feed`] | model, store |
 //! | [`auth`] | model, store, seal, feed |
 //! | [`upstream`] | model, store, seal, feed |
@@ -35,10 +35,13 @@ pub mod api;
 pub mod app;
 pub mod auth;
 pub mod catalog;
+mod command;
 pub mod config;
 pub mod failpoint;
 pub mod feed;
+pub mod import;
 pub mod model;
+pub mod net;
 pub mod seal;
 pub mod server;
 pub mod store;

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use toolcast::app::App;
 use toolcast::config::{self, Config, without_empty_variables};
 use toolcast::model::SystemClock;
-use toolcast::{telemetry, user, watch};
+use toolcast::{import, telemetry, user, watch};
 
 #[cfg(all(unix, feature = "jemalloc"))]
 #[global_allocator]
@@ -41,6 +41,12 @@ enum Command {
     User(user::UserArgs),
     /// Print a workspace's changes as they happen
     Watch(watch::Options),
+    /// Register the remote MCP servers of a client's configuration file
+    #[command(
+        after_help = "The settings are those of `toolcast serve`, from the environment and a file \
+                      `.env` in the current folder."
+    )]
+    Import(import::ImportArgs),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +73,7 @@ fn run() -> Result<ExitCode> {
             Command::Serve(config) => serve(&config).await,
             Command::User(args) => user::run(args).await.map(|()| ExitCode::SUCCESS),
             Command::Watch(options) => watch(&options).await,
+            Command::Import(args) => import::run(args).await,
         }
     });
     // A password may still be hashed for someone who is gone.

@@ -1,11 +1,12 @@
 //! What the process leans on, and how to ask whether it is there.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 
 use crate::api::health::Dependency;
 use crate::config::Config;
 use crate::feed::Relay;
 use crate::feed::relay::{self, Redis};
+use crate::net::{self, Net};
 use crate::store::{Db, meta};
 
 /// Where news of commits goes. A Redis that is down does not stop the start.
@@ -20,6 +21,33 @@ pub(super) fn relay(config: &Config) -> Result<Relay> {
     };
     let redis = Redis::new(options).map_err(|error| anyhow!("REDIS_URL: {error}"))?;
     Ok(Relay::Redis(redis))
+}
+
+/// The guarded client, as the settings allow.
+pub(super) fn net(config: &Config) -> Result<Net> {
+    let options = net::Options {
+        allow_private: config.allow_private_upstreams(),
+        allowed_domains: config.allowed_mcp_domains.clone(),
+    };
+    Net::new(options).context("cannot make a client for outgoing requests")
+}
+
+/// How external servers are spoken to.
+pub(super) fn dialer(_net: &Net) -> std::sync::Arc<dyn crate::upstream::link::Dialer> {
+    std::sync::Arc::new(Nowhere)
+}
+#[derive(Debug)]
+struct Nowhere;
+impl crate::upstream::link::Dialer for Nowhere {
+    fn dial(
+        &self,
+        _: crate::upstream::link::Dial,
+    ) -> futures_util::future::BoxFuture<
+        'static,
+        Result<crate::upstream::link::Link, crate::upstream::link::LinkError>,
+    > {
+        Box::pin(async { Err(crate::upstream::link::LinkError::unreachable("stub")) })
+    }
 }
 
 /// What `/readyz` speaks of.

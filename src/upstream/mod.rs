@@ -47,7 +47,7 @@ use crate::seal::{Sealer, token};
 use crate::store::external_servers::{ExternalServer, tools};
 use crate::store::{Db, Result};
 
-pub use self::headers::seal_headers;
+pub use self::headers::{read_headers, ready_headers, seal_headers};
 
 /// What `Upstream` needs to know of the settings.
 #[derive(Debug, Clone, Copy)]

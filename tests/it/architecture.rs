@@ -12,6 +12,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("failpoint", &[]),
     ("telemetry", &["config"]),
     ("seal", &["model"]),
+    ("net", &["model"]),
     ("store", &["model"]),
     ("feed", &["model", "store"]),
     ("auth", &["model", "store", "seal", "feed"]),
@@ -21,7 +22,7 @@ const TABLE: &[(&str, &[&str])] = &[
 ];
 
 /// The top of the house: may use all, and is used by nobody but each other.
-const TOP: &[&str] = &["app", "lib", "main", "user", "watch"];
+const TOP: &[&str] = &["app", "command", "import", "lib", "main", "user", "watch"];
 
 /// One source file.
 struct Source {

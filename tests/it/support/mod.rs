@@ -6,6 +6,7 @@ mod client;
 mod clock;
 mod database;
 mod events;
+mod mcp;
 mod program;
 mod proxy;
 mod redis;
@@ -21,6 +22,7 @@ pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
+pub use mcp::{Answer, Mcp, Mood};
 pub use program::{Program, toolcast};
 pub use proxy::Proxy;
 pub use redis::{
