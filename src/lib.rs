@@ -26,6 +26,7 @@
 //! | [`seal`], [`net`], [`store`] | model |
 //! | [`feed`] | model, store |
 //! | [`auth`] | model, store, seal, feed |
+//! | [`upstream`] | model, store, seal, net, feed |
 //! | [`catalog`] | model, store, seal, feed, auth |
 //! | [`api`], [`web`] | model, feed, auth, catalog; web also api |
 //! | [`app`], the command line | all |
@@ -43,6 +44,7 @@ pub mod seal;
 pub mod server;
 pub mod store;
 pub mod telemetry;
+pub mod upstream;
 pub mod user;
 pub mod watch;
 pub mod web;

@@ -16,6 +16,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("store", &["model"]),
     ("feed", &["model", "store"]),
     ("auth", &["model", "store", "seal", "feed"]),
+    ("upstream", &["model", "store", "seal", "net", "feed"]),
     ("catalog", &["model", "store", "seal", "feed", "auth"]),
     ("api", &["model", "feed", "auth", "catalog"]),
     ("web", &["model", "feed", "auth", "catalog", "api"]),

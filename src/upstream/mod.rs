@@ -1,0 +1,3 @@
+//! Conversations with MCP servers elsewhere.
+
+pub mod link;
