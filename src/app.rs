@@ -377,10 +377,10 @@ pub(crate) async fn catalog(
     ))
 }
 
-fn upstream_options(_config: &Config) -> upstream::Options {
+fn upstream_options(config: &Config) -> upstream::Options {
     upstream::Options {
-        poll: Duration::from_secs(30),
-        connects: 5,
+        poll: config.poll_interval,
+        connects: config.connects_per_workspace,
     }
 }
 

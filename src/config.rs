@@ -105,6 +105,18 @@ pub struct Config {
         hide_env = true, value_delimiter = ',', value_parser = values::domain)]
     pub allowed_mcp_domains: Vec<String>,
 
+    /// Time between two looks at an external server that cannot tell of changes; up to ten times that
+    /// while nothing changes
+    #[arg(long, env = "TOOLCAST_POLL_INTERVAL", value_name = "TOOLCAST_POLL_INTERVAL",
+        hide_env = true, default_value = "30s", value_parser = values::poll_interval)]
+    pub poll_interval: Duration,
+
+    /// External servers of one workspace that are connected to for the first time at once
+    #[arg(long, env = "TOOLCAST_CONNECTS_PER_WORKSPACE",
+        value_name = "TOOLCAST_CONNECTS_PER_WORKSPACE", hide_env = true, default_value = "5",
+        value_parser = values::count)]
+    pub connects_per_workspace: usize,
+
     /// E-mail of the first instance admin; goes with the password; ignored once there are users
     #[arg(
         long,

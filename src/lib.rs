@@ -26,8 +26,8 @@
 //! | [`seal`], [`net`], [`store`] | model |
 //! | [`feed`] | model, store |
 //! | [`auth`] | model, store, seal, feed |
-//! | [`upstream`] | model, store, seal, feed |
-//! | [`catalog`] | model, store, seal, feed, auth, upstream |
+//! | [`upstream`] | model, store, seal, net, feed |
+//! | [`catalog`] | model, store, seal, net, feed, auth, upstream |
 //! | [`api`], [`web`] | model, feed, auth, catalog, upstream; web also api |
 //! | [`app`], the command line | all |
 

@@ -1,5 +1,7 @@
 //! What the process leans on, and how to ask whether it is there.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, anyhow};
 
 use crate::api::health::Dependency;
@@ -8,6 +10,7 @@ use crate::feed::Relay;
 use crate::feed::relay::{self, Redis};
 use crate::net::{self, Net};
 use crate::store::{Db, meta};
+use crate::upstream::link::{Dialer, NetDialer};
 
 /// Where news of commits goes. A Redis that is down does not stop the start.
 pub(super) fn relay(config: &Config) -> Result<Relay> {
@@ -33,21 +36,8 @@ pub(super) fn net(config: &Config) -> Result<Net> {
 }
 
 /// How external servers are spoken to.
-pub(super) fn dialer(_net: &Net) -> std::sync::Arc<dyn crate::upstream::link::Dialer> {
-    std::sync::Arc::new(Nowhere)
-}
-#[derive(Debug)]
-struct Nowhere;
-impl crate::upstream::link::Dialer for Nowhere {
-    fn dial(
-        &self,
-        _: crate::upstream::link::Dial,
-    ) -> futures_util::future::BoxFuture<
-        'static,
-        Result<crate::upstream::link::Link, crate::upstream::link::LinkError>,
-    > {
-        Box::pin(async { Err(crate::upstream::link::LinkError::unreachable("stub")) })
-    }
+pub(super) fn dialer(net: &Net) -> Arc<dyn Dialer> {
+    Arc::new(NetDialer::new(net))
 }
 
 /// What `/readyz` speaks of.

@@ -35,13 +35,13 @@ pub fn seal_headers(
 pub fn read_headers(
     sealer: &Sealer,
     server: &ServerId,
-    sealed: Option<&Sealed>,
+    stored: Option<&Sealed>,
 ) -> Result<Vec<(String, String)>, &'static str> {
-    let Some(sealed) = sealed else {
+    let Some(stored) = stored else {
         return Ok(Vec::new());
     };
     let plain = sealer
-        .open(sealed, &context(server))
+        .open(stored, &context(server))
         .map_err(|_| "its headers were sealed with another key: set them again")?;
     let json: Map<String, Value> =
         serde_json::from_slice(&plain).map_err(|_| "its headers cannot be read: set them again")?;
@@ -70,7 +70,7 @@ pub fn ready_headers(headers: &[(String, String)]) -> Result<HeaderMap, &'static
 pub(super) fn open_headers(
     sealer: &Sealer,
     server: &ServerId,
-    sealed: Option<&Sealed>,
+    stored: Option<&Sealed>,
 ) -> Result<HeaderMap, &'static str> {
-    ready_headers(&read_headers(sealer, server, sealed)?)
+    ready_headers(&read_headers(sealer, server, stored)?)
 }

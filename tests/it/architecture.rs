@@ -16,9 +16,16 @@ const TABLE: &[(&str, &[&str])] = &[
     ("store", &["model"]),
     ("feed", &["model", "store"]),
     ("auth", &["model", "store", "seal", "feed"]),
-    ("catalog", &["model", "store", "seal", "feed", "auth"]),
-    ("api", &["model", "feed", "auth", "catalog"]),
-    ("web", &["model", "feed", "auth", "catalog", "api"]),
+    ("upstream", &["model", "store", "seal", "net", "feed"]),
+    (
+        "catalog",
+        &["model", "store", "seal", "net", "feed", "auth", "upstream"],
+    ),
+    ("api", &["model", "feed", "auth", "catalog", "upstream"]),
+    (
+        "web",
+        &["model", "feed", "auth", "catalog", "upstream", "api"],
+    ),
 ];
 
 /// The top of the house: may use all, and is used by nobody but each other.

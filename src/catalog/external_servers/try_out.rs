@@ -86,12 +86,11 @@ impl Catalog {
             .map_err(|_| Refusal::forbidden("MCP server URL is not a valid URL"))?;
         let timeout = u64::try_from(checked.timeout_ms).unwrap_or_default();
         let dial = Dial {
-            url,
             headers: upstream::ready_headers(&checked.headers).map_err(Refusal::invalid)?,
-            transport: checked.transport,
+            transport: upstream::transport_of(checked.transport),
             pinned: checked.protocol_version,
-            remembered: None,
             timeout: Duration::from_millis(timeout),
+            ..Dial::new(url)
         };
         let tried = self.upstream().try_out(dial).await;
         match tried.tools {
@@ -114,13 +113,17 @@ impl Catalog {
 /// The contract's words for what went wrong; what the guard refuses is refused.
 fn failed(error: LinkError) -> Result<TriedOut> {
     let text = match error.kind {
-        Kind::Refused(refusal) => return Err(refusal.into()),
+        Kind::Refused => return Err(Refusal::forbidden(error.message).into()),
         Kind::Timeout => "Connection timed out",
-        Kind::Auth { status: 403 } => "HTTP 403: Forbidden",
+        Kind::Auth { status: 403, .. } => "HTTP 403: Forbidden",
         Kind::Auth { .. } => "HTTP 401: Unauthorized",
         Kind::Unreachable => "Connection refused",
         Kind::Tls => "TLS connection failed",
-        Kind::SessionLost | Kind::Protocol | Kind::TooLarge => "Connection failed",
+        Kind::SessionLost
+        | Kind::Protocol
+        | Kind::TooLarge
+        | Kind::Http { .. }
+        | Kind::Rpc { .. } => "Connection failed",
     };
     Ok(TriedOut {
         error: Some(text),

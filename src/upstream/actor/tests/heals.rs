@@ -8,6 +8,7 @@ use super::super::End;
 use super::world::{Manner, World};
 use crate::model::{Command, ConnectionState, Ending, Push, Told};
 use crate::upstream::link::{LinkError, LinkEvent};
+use crate::upstream::trouble;
 
 use ConnectionState::{
     Authenticating, Connected, Connecting, Discovering, Failed, Initializing, Ready, Reconnecting,
@@ -15,7 +16,7 @@ use ConnectionState::{
 };
 
 fn down() -> Option<LinkError> {
-    Some(LinkError::unreachable("nobody answers"))
+    Some(trouble::unusable("nobody answers"))
 }
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -41,9 +42,9 @@ async fn the_states_of_a_first_connect() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_breaks_is_restored_and_the_difference_is_told_once() {
     for broken in [
-        LinkError::closed(),
-        LinkError::unreachable("reset"),
-        LinkError::auth_required(),
+        trouble::closed(),
+        trouble::unusable("reset"),
+        trouble::sign_in(),
     ] {
         let world = World::new(Manner::default());
         world.until_state(Ready).await;
@@ -92,7 +93,7 @@ async fn down_for_an_hour_then_up_without_a_hand() {
     sleep(Duration::from_mins(1)).await;
     world.peer.seen().manner.refuses = down();
     world.peer.forget();
-    world.peer.say(|| LinkEvent::Closed(LinkError::closed()));
+    world.peer.say(|| LinkEvent::Closed(trouble::closed()));
     sleep(Duration::from_mins(60)).await;
     let states = world.page.read().states.split_off(5);
     assert!(states.contains(&Failed) && states.contains(&Reconnecting));
@@ -130,7 +131,7 @@ async fn a_session_that_dies_young_is_no_reason_to_hurry() {
     for _ in 0..600 {
         sleep(Duration::from_millis(500)).await;
         world.peer.forget();
-        world.peer.say(|| LinkEvent::Closed(LinkError::closed()));
+        world.peer.say(|| LinkEvent::Closed(trouble::closed()));
     }
     let begun = world.peer.seen().begun;
     assert!((8..40).contains(&begun), "{begun} in five minutes");
@@ -140,7 +141,7 @@ async fn a_session_that_dies_young_is_no_reason_to_hurry() {
 #[tokio::test(start_paused = true)]
 async fn who_is_not_let_in_waits_for_a_hand() {
     let world = World::new(Manner {
-        refuses: Some(LinkError::auth_required()),
+        refuses: Some(trouble::sign_in()),
         ..Manner::default()
     });
     world.until_state(Authenticating).await;
@@ -176,7 +177,7 @@ async fn who_is_not_let_in_waits_for_a_hand() {
 async fn a_session_that_worked_is_begun_anew_once_before_someone_has_to_sign_in() {
     let world = World::new(Manner::default());
     world.until_state(Ready).await;
-    let refused = LinkError::auth_required();
+    let refused = trouble::sign_in();
     world.peer.seen().manner.refuses = Some(refused.clone());
     world.peer.say(|| LinkEvent::Closed(refused.clone()));
     world.until_state(Authenticating).await;

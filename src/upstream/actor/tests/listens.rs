@@ -7,6 +7,7 @@ use tokio::time::sleep;
 use super::world::{Manner, World};
 use crate::model::{Command, ConnectionState, Ending, Push};
 use crate::upstream::link::{LinkError, LinkEvent};
+use crate::upstream::trouble;
 
 async fn ready(manner: Manner) -> World {
     let world = World::new(manner);
@@ -64,7 +65,7 @@ async fn a_list_that_is_the_same_writes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_fails_keeps_the_last_good_one_and_says_that_it_is_old() {
     let world = ready(Manner::default()).await;
-    world.peer.seen().manner.lists_fail = Some(LinkError::timeout("too slow"));
+    world.peer.seen().manner.lists_fail = Some(trouble::late("too slow"));
     world.peer.change(&["c"]);
     sleep(Duration::from_secs(1)).await;
     assert_eq!(world.names(), ["a", "b"]);
@@ -120,7 +121,7 @@ async fn a_refresh_lists_now_and_says_how_it_went() {
     assert_eq!(done.outcome, Some(Ending::AlreadyConnected));
     assert_eq!(world.changes().len(), 2);
 
-    world.peer.seen().manner.lists_fail = Some(LinkError::timeout("too slow"));
+    world.peer.seen().manner.lists_fail = Some(trouble::late("too slow"));
     let refresh = world.command(Command::Refresh);
     world.hear();
     sleep(Duration::from_millis(100)).await;

@@ -30,6 +30,7 @@ use crate::upstream::pace::Polling;
 use crate::upstream::session::{Connects, Session};
 use crate::upstream::snapshot::Snapshot;
 use crate::upstream::state::may_follow;
+use crate::upstream::trouble;
 
 pub(super) fn tool(name: &str) -> Tool {
     Tool {
@@ -139,7 +140,7 @@ impl Session for Talk {
                 let mut seen = self.peer.seen();
                 seen.lists += 1;
                 if !seen.live.contains(&self.number) {
-                    Err(LinkError::closed())
+                    Err(trouble::closed())
                 } else {
                     match manner.lists_fail.or(manner.refuses) {
                         Some(error) => Err(error),
@@ -171,7 +172,7 @@ impl Session for Talk {
             if seen.live.contains(&self.number) {
                 Ok(())
             } else {
-                Err(LinkError::closed())
+                Err(trouble::closed())
             }
         })
     }
