@@ -16,6 +16,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio_util::sync::DropGuard;
+use tokio_util::task::TaskTracker;
 use url::Url;
 
 use self::crew::Crew;
@@ -27,10 +28,12 @@ use crate::catalog::{self, Catalog};
 use crate::config::Config;
 use crate::feed::{self, Caps, Feed};
 use crate::model::Clock;
+use crate::net::Net;
 use crate::seal::Sealer;
 use crate::server;
 use crate::store::retention::Retention;
 use crate::store::{self, Db, Place, meta};
+use crate::upstream::{self, Upstream};
 
 /// How long requests and streams may take to end after the signal. With what follows the process
 /// is gone within 2 s.
@@ -50,6 +53,8 @@ pub struct App {
     server: server::Options,
     crew: Crew,
     feed: Feed,
+    catalog: Catalog,
+    net: Net,
     db: Db,
     files: Option<Files>,
     /// Unless the settings hold the key.
@@ -86,6 +91,7 @@ impl App {
 
         let base_stamp = meta::base_stamp(&db).await?;
         let relay = dependencies::relay(config)?;
+        let net = dependencies::net(config)?;
         let feed = Feed::new(
             db.clone(),
             Arc::clone(&clock),
@@ -104,10 +110,23 @@ impl App {
             hashing: std::thread::available_parallelism().map_or(1, usize::from),
         };
         let auth = Auth::new(db.clone(), Arc::clone(&clock), feed.clone(), auth_options);
-        let catalog_options = catalog::Options {
-            public_url: url.clone(),
-        };
-        let catalog = Catalog::new(db.clone(), clock, feed.clone(), sealer, catalog_options);
+        let upstream = Upstream::new(
+            db.clone(),
+            Arc::clone(&clock),
+            feed.clone(),
+            sealer.clone(),
+            dependencies::dialer(&net),
+            crew.tasks.clone(),
+            upstream_options(config),
+        );
+        let catalog = Catalog::new(
+            db.clone(),
+            clock,
+            feed.clone(),
+            sealer,
+            (net.clone(), upstream.clone()),
+            catalog_options(config, url.clone()),
+        );
 
         let sign_in_link = auth
             .first_start()
@@ -119,9 +138,12 @@ impl App {
         for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
             crew.run(name, task);
         }
+        for (name, task) in upstream.tasks(&crew.stop.soft) {
+            crew.run(name, task);
+        }
         let state = AppState {
             auth,
-            catalog,
+            catalog: catalog.clone(),
             feed: feed.clone(),
             proxies: config.trusted_proxies.clone().into(),
         };
@@ -148,6 +170,8 @@ impl App {
             },
             crew,
             feed,
+            catalog,
+            net,
             db,
             key_file: files
                 .as_ref()
@@ -169,6 +193,18 @@ impl App {
     #[must_use]
     pub fn feed(&self) -> &Feed {
         &self.feed
+    }
+
+    /// A handle on its use cases.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The guarded client for what it asks of others.
+    #[must_use]
+    pub fn net(&self) -> &Net {
+        &self.net
     }
 
     /// What to tell whoever started it: where it is, where its files lie, how to stop it.
@@ -299,6 +335,55 @@ fn refused_first_start(config: &Config, error: &store::Error) -> anyhow::Error {
         None => "",
     };
     anyhow!("{settings}the first admin and workspace cannot be made: {error}")
+}
+
+fn catalog_options(config: &Config, public_url: Url) -> catalog::Options {
+    catalog::Options {
+        public_url,
+        allowed_domains: config.allowed_mcp_domains.clone(),
+    }
+}
+
+/// A catalog over the database of a service that may run beside this process: it writes, and
+/// watches nothing.
+pub(crate) async fn catalog(
+    config: &Config,
+    db: &Db,
+    clock: Arc<dyn Clock>,
+    feed: Feed,
+) -> Result<Catalog> {
+    let files = config
+        .is_sqlite()
+        .then(|| Files::of(config.database_url.reveal()))
+        .transpose()?;
+    let sealer = keys::sealer(config, files.as_ref(), db).await?;
+    let net = dependencies::net(config)?;
+    let upstream = Upstream::new(
+        db.clone(),
+        Arc::clone(&clock),
+        feed.clone(),
+        sealer.clone(),
+        dependencies::dialer(&net),
+        TaskTracker::new(),
+        upstream_options(config),
+    );
+    let options = catalog_options(config, config.public_url(config.listen)?);
+    let outside = (net, upstream);
+    Ok(Catalog::new(
+        db.clone(),
+        clock,
+        feed,
+        sealer,
+        outside,
+        options,
+    ))
+}
+
+fn upstream_options(config: &Config) -> upstream::Options {
+    upstream::Options {
+        poll: config.poll_interval,
+        connects: config.connects_per_workspace,
+    }
 }
 
 fn feed_options(config: &Config, public_url: Url, limits: Limits) -> feed::Options {

@@ -92,6 +92,31 @@ pub struct Config {
         hide_env = true, value_delimiter = ',', value_parser = values::network)]
     pub trusted_proxies: Vec<IpNet>,
 
+    /// Whether external servers and endpoints may have addresses that are not the internet's
+    /// [default: true on a `SQLite` file while listening on loopback, else false]
+    #[arg(long, env = "TOOLCAST_ALLOW_PRIVATE_UPSTREAMS",
+        value_name = "TOOLCAST_ALLOW_PRIVATE_UPSTREAMS", hide_env = true,
+        default_missing_value = "true", num_args = 0..=1, require_equals = true,
+        action = ArgAction::Set, value_parser = values::switch)]
+    pub allow_private_upstreams: Option<bool>,
+
+    /// The only hosts that external MCP servers may have, separated by commas [default: any]
+    #[arg(long, env = "TOOLCAST_ALLOWED_MCP_DOMAINS", value_name = "TOOLCAST_ALLOWED_MCP_DOMAINS",
+        hide_env = true, value_delimiter = ',', value_parser = values::domain)]
+    pub allowed_mcp_domains: Vec<String>,
+
+    /// Time between two looks at an external server that cannot tell of changes; up to ten times that
+    /// while nothing changes
+    #[arg(long, env = "TOOLCAST_POLL_INTERVAL", value_name = "TOOLCAST_POLL_INTERVAL",
+        hide_env = true, default_value = "30s", value_parser = values::poll_interval)]
+    pub poll_interval: Duration,
+
+    /// External servers of one workspace that are connected to for the first time at once
+    #[arg(long, env = "TOOLCAST_CONNECTS_PER_WORKSPACE",
+        value_name = "TOOLCAST_CONNECTS_PER_WORKSPACE", hide_env = true, default_value = "5",
+        value_parser = values::count)]
+    pub connects_per_workspace: usize,
+
     /// E-mail of the first instance admin; goes with the password; ignored once there are users
     #[arg(
         long,
@@ -201,6 +226,14 @@ impl Config {
         Self::from_arg_matches(&command.try_get_matches_from(flags)?)
     }
 
+    /// From the environment alone, for the commands that work beside `serve`.
+    pub fn from_environment() -> Result<Self, clap::Error> {
+        let command = Self::augment_args(Command::new("toolcast").no_binary_name(true));
+        let command = without_empty_variables(command);
+        let none: [OsString; 0] = [];
+        Self::from_arg_matches(&command.try_get_matches_from(none)?)
+    }
+
     /// What no single value can be judged by, and the secrets.
     pub fn check(&self) -> Result<(), Problem> {
         if !self.is_sqlite() && !values::is_postgres(self.database_url.reveal()) {
@@ -243,6 +276,14 @@ impl Config {
     #[must_use]
     pub fn is_sqlite(&self) -> bool {
         self.database_url.reveal().starts_with("sqlite:")
+    }
+
+    /// Whether addresses that are not the internet's may be reached: where one person tries it on
+    /// their own machine, their servers are there too.
+    #[must_use]
+    pub fn allow_private_upstreams(&self) -> bool {
+        self.allow_private_upstreams
+            .unwrap_or(self.is_sqlite() && self.listen.ip().is_loopback())
     }
 
     /// The key that seals. `None` with SQLite means the one beside the database.

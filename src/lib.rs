@@ -23,11 +23,11 @@
 //! |---|---|
 //! | [`model`], [`server`], [`config`], [`failpoint`] | nothing; everyone may use failpoint |
 //! | [`telemetry`] | config |
-//! | [`seal`], [`store`] | model |
+//! | [`seal`], [`net`], [`store`] | model |
 //! | [`feed`] | model, store |
 //! | [`auth`] | model, store, seal, feed |
-//! | [`upstream`] | model, store, seal, feed |
-//! | [`catalog`] | model, store, seal, feed, auth, upstream |
+//! | [`upstream`] | model, store, seal, net, feed |
+//! | [`catalog`] | model, store, seal, net, feed, auth, upstream |
 //! | [`api`], [`web`] | model, feed, auth, catalog, upstream; web also api |
 //! | [`app`], the command line | all |
 
@@ -35,12 +35,15 @@ pub mod api;
 pub mod app;
 pub mod auth;
 pub mod catalog;
+mod command;
 pub mod config;
 pub mod failpoint;
 pub mod feed;
+pub mod import;
 pub mod key;
 pub mod local;
 pub mod model;
+pub mod net;
 pub mod seal;
 pub mod server;
 pub mod store;

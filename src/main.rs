@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use toolcast::app::App;
 use toolcast::config::{self, Config, without_empty_variables};
 use toolcast::model::SystemClock;
-use toolcast::{key, telemetry, user, watch};
+use toolcast::{import, key, telemetry, user, watch};
 
 #[cfg(all(unix, feature = "jemalloc"))]
 #[global_allocator]
@@ -43,6 +43,12 @@ enum Command {
     Key(key::KeyArgs),
     /// Print a workspace's changes as they happen
     Watch(watch::Options),
+    /// Register the remote MCP servers of a client's configuration file
+    #[command(
+        after_help = "The settings are those of `toolcast serve`, from the environment and a file \
+                      `.env` in the current folder."
+    )]
+    Import(import::ImportArgs),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +76,7 @@ fn run() -> Result<ExitCode> {
             Command::User(args) => user::run(args).await.map(|()| ExitCode::SUCCESS),
             Command::Key(args) => key::run(args).await.map(|()| ExitCode::SUCCESS),
             Command::Watch(options) => watch(&options).await,
+            Command::Import(args) => import::run(args).await,
         }
     });
     // A password may still be hashed for someone who is gone.

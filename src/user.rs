@@ -10,8 +10,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 
 use crate::auth::{Auth, Role, User, UserDraft};
+use crate::command::printable;
 use crate::config::Secret;
-use crate::local::{Local, printable};
+use crate::local::Local;
 use crate::model::RefusalKind;
 use crate::store;
 

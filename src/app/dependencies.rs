@@ -1,12 +1,16 @@
 //! What the process leans on, and how to ask whether it is there.
 
-use anyhow::{Result, anyhow};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
 
 use crate::api::health::Dependency;
 use crate::config::Config;
 use crate::feed::Relay;
 use crate::feed::relay::{self, Redis};
+use crate::net::{self, Net};
 use crate::store::{Db, meta};
+use crate::upstream::link::{Dialer, NetDialer};
 
 /// Where news of commits goes. A Redis that is down does not stop the start.
 pub(super) fn relay(config: &Config) -> Result<Relay> {
@@ -20,6 +24,20 @@ pub(super) fn relay(config: &Config) -> Result<Relay> {
     };
     let redis = Redis::new(options).map_err(|error| anyhow!("REDIS_URL: {error}"))?;
     Ok(Relay::Redis(redis))
+}
+
+/// The guarded client, as the settings allow.
+pub(super) fn net(config: &Config) -> Result<Net> {
+    let options = net::Options {
+        allow_private: config.allow_private_upstreams(),
+        allowed_domains: config.allowed_mcp_domains.clone(),
+    };
+    Net::new(options).context("cannot make a client for outgoing requests")
+}
+
+/// How external servers are spoken to.
+pub(super) fn dialer(net: &Net) -> Arc<dyn Dialer> {
+    Arc::new(NetDialer::new(net))
 }
 
 /// What `/readyz` speaks of.

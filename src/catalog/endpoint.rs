@@ -1,38 +1,20 @@
 //! Where a workflow is called: what is accepted, and how an edit applies.
 
-use std::collections::HashSet;
-
-use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::{Patch, wrong_shape};
+use super::{Patch, headers, wrong_shape};
 use crate::model::ids::WorkflowId;
-use crate::model::{Endpoint, Refusal, Sealed};
+use crate::model::{Endpoint, Refusal};
 use crate::seal::Sealer;
 
 /// Bytes of a URL.
 const URL_BYTES: usize = 2_048;
-/// Headers of an endpoint.
-const HEADERS: usize = 50;
-/// Bytes of one header's value.
-const VALUE_BYTES: usize = 8_192;
 /// Milliseconds a call may take when nothing is said.
 const DEFAULT_TIMEOUT_MS: i64 = 30_000;
 /// Milliseconds a call may take at most.
 const MAX_TIMEOUT_MS: i64 = 300_000;
-/// Headers that belong to the connection; we set them.
-const OURS: [&str; 8] = [
-    "connection",
-    "content-length",
-    "host",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// A new endpoint, or an edit of the one that is there. What is absent stays; but headers stay
 /// only while the URL's origin does, so that no secret goes to another host.
@@ -69,9 +51,12 @@ impl EndpointEdit {
         };
         let (header_names, headers) = match self.headers.change() {
             Some(headers) => {
-                let headers = checked_headers(headers.unwrap_or_default())?;
-                let names: Vec<String> = headers.iter().map(|(name, _)| name.clone()).collect();
-                (names, seal(headers, workflow, sealer))
+                let headers = headers::checked("Endpoint", headers.unwrap_or_default(), &[])?;
+                let names = headers::names(&headers);
+                (
+                    names,
+                    headers::seal(headers, &seal_context(workflow), sealer),
+                )
             }
             None => stays.map_or_else(Default::default, |was| (was.header_names, was.headers)),
         };
@@ -87,18 +72,6 @@ impl EndpointEdit {
 /// Binds sealed headers to their row.
 fn seal_context(workflow: &WorkflowId) -> String {
     format!("workflow/{workflow}/endpoint_headers")
-}
-
-fn seal(headers: Vec<(String, String)>, workflow: &WorkflowId, sealer: &Sealer) -> Option<Sealed> {
-    if headers.is_empty() {
-        return None;
-    }
-    let json: Map<String, Value> = headers
-        .into_iter()
-        .map(|(name, value)| (name, value.into()))
-        .collect();
-    let json = Value::Object(json).to_string();
-    Some(sealer.seal(json.as_bytes(), &seal_context(workflow)))
 }
 
 fn origin(url: &str) -> Option<url::Origin> {
@@ -138,43 +111,6 @@ fn checked_timeout(timeout: Option<i64>) -> Result<i64, Refusal> {
         )));
     }
     Ok(timeout)
-}
-
-/// The headers in the order in which they were given.
-fn checked_headers(headers: Map<String, Value>) -> Result<Vec<(String, String)>, Refusal> {
-    if headers.len() > HEADERS {
-        return Err(Refusal::invalid(format!(
-            "Endpoint can have at most {HEADERS} headers"
-        )));
-    }
-    let mut seen = HashSet::new();
-    let mut checked = Vec::with_capacity(headers.len());
-    for (name, value) in headers {
-        let Value::String(value) = value else {
-            return Err(wrong_shape());
-        };
-        let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
-            return Err(Refusal::invalid("Endpoint header name is not valid"));
-        };
-        let refuse = |why: &str| Err(Refusal::invalid(format!("Endpoint header {parsed} {why}")));
-        if OURS.contains(&parsed.as_str()) {
-            return refuse("cannot be set");
-        }
-        if value.contains("{{") {
-            return refuse("must not contain {{ }} placeholders");
-        }
-        if value.len() > VALUE_BYTES {
-            return refuse("exceeds maximum size of 8192 bytes");
-        }
-        if HeaderValue::from_bytes(value.as_bytes()).is_err() {
-            return refuse("must not contain control characters");
-        }
-        if !seen.insert(parsed.clone()) {
-            return refuse("is given twice");
-        }
-        checked.push((name, value));
-    }
-    Ok(checked)
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ fn defaults_are_those_of_the_design() {
     assert_eq!(config.feed_keep_changes, 10_000);
     assert_eq!(config.feed_keep_definitions, 256 * 1024 * 1024);
     assert!(!config.h2c && config.allowed_origins.is_empty());
+    assert!(config.allow_private_upstreams() && config.allowed_mcp_domains.is_empty());
 }
 
 #[test]
@@ -141,6 +142,16 @@ fn a_wrong_secret_names_its_variable_and_never_itself() {
 fn postgres_needs_a_key_and_is_told_how_to_make_one() {
     let text = problem(&["--database-url=postgres://localhost/toolcast"]);
     assert!(text.starts_with("TOOLCAST_SECRET_KEY: ") && text.contains("openssl rand"));
+}
+
+#[test]
+fn private_addresses_are_for_one_machine_alone() {
+    let allowed = |flags: &[&str]| Config::from_flags(flags).unwrap().allow_private_upstreams();
+    let postgres = "--database-url=postgres://localhost/toolcast";
+    assert!(allowed(&["--listen=[::1]:1"]));
+    assert!(!allowed(&["--listen=0.0.0.0:1"]) && !allowed(&[postgres]));
+    assert!(!allowed(&["--allow-private-upstreams=false"]));
+    assert!(allowed(&[postgres, "--allow-private-upstreams"]));
 }
 
 #[test]

@@ -146,6 +146,21 @@ pub(super) fn network(text: &str) -> Result<IpNet, &'static str> {
     })
 }
 
+/// A host, or a URL for its host; kept as URLs have it.
+pub(super) fn domain(text: &str) -> Result<String, &'static str> {
+    let text = text.trim();
+    let url = if text.contains("://") {
+        Url::parse(text)
+    } else {
+        Url::parse(&format!("http://{text}"))
+    };
+    let host = url.ok().and_then(|url| url.host_str().map(str::to_owned));
+    host.filter(|host| !host.is_empty() && !host.contains('*')).ok_or(
+        "expected exact hosts, such as mcp.example.com (several are separated by commas; subdomains \
+         are hosts of their own)",
+    )
+}
+
 fn web_address(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     let bare = matches!(url.scheme(), "http" | "https")
@@ -184,6 +199,14 @@ pub(super) fn heartbeat(text: &str) -> Result<Duration, &'static str> {
     duration(text)
         .filter(|period| (SHORTEST..=LONGEST).contains(period))
         .ok_or("expected a time from 100ms to 5m, such as 30s")
+}
+
+pub(super) fn poll_interval(text: &str) -> Result<Duration, &'static str> {
+    const LONGEST: Duration = Duration::from_hours(1);
+    const SHORTEST: Duration = Duration::from_millis(100);
+    duration(text)
+        .filter(|period| (SHORTEST..=LONGEST).contains(period))
+        .ok_or("expected a time from 100ms to 1h, such as 30s")
 }
 
 pub(super) fn feed_keep(text: &str) -> Result<Duration, &'static str> {
@@ -298,6 +321,23 @@ mod tests {
         );
         for wrong in ["", "proxy", "10.0.0.0/33", "10.0.0", "10.0.0.1:80", "*"] {
             assert!(network(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn domains_are_kept_as_urls_have_them() {
+        for (text, host) in [
+            ("mcp.example.com", "mcp.example.com"),
+            (" MCP.Example.com ", "mcp.example.com"),
+            ("https://mcp.example.com:8443/mcp?x", "mcp.example.com"),
+            ("mcp.example.com:8443", "mcp.example.com"),
+            ("bücher.example", "xn--bcher-kva.example"),
+            ("[::1]", "[::1]"),
+        ] {
+            assert_eq!(domain(text).as_deref(), Ok(host));
+        }
+        for wrong in ["", "*", "*.example.com", "a b", "http://", "file:///x"] {
+            assert!(domain(wrong).is_err(), "{wrong}");
         }
     }
 

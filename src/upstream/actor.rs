@@ -13,6 +13,8 @@ mod attempt;
 mod attend;
 mod report;
 mod signals;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -14,6 +14,7 @@ use super::actor::Parts;
 use super::dial::dial_of;
 use super::link::{Kind, LinkError};
 use super::session::Session;
+use super::trouble;
 use crate::feed::Feed;
 use crate::model::ids::ServerId;
 use crate::store::Db;
@@ -110,16 +111,16 @@ impl Calls {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut nudges = feed.nudges();
         loop {
-            let nudged = tokio::select! {
+            let about = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 _ = looks.tick() => None,
-                nudge = nudges.recv() => match nudge {
+                heard = nudges.recv() => match heard {
                     Ok(server) => Some(server),
                     Err(_) => continue,
                 },
             };
-            self.end_some(db, nudged.as_ref()).await;
+            self.end_some(db, about.as_ref()).await;
         }
         let all: Vec<Arc<Line>> = self.lines().drain().map(|(_, line)| line).collect();
         let ending = futures_util::future::join_all(all.iter().map(|line| line.close()));
@@ -134,11 +135,11 @@ impl Calls {
         }
     }
 
-    async fn end_some(&self, db: &Db, nudged: Option<&ServerId>) {
+    async fn end_some(&self, db: &Db, about: Option<&ServerId>) {
         let known: Vec<(ServerId, Arc<Line>)> = self
             .lines()
             .iter()
-            .filter(|(id, _)| nudged.is_none_or(|nudged| nudged == *id))
+            .filter(|(id, _)| about.is_none_or(|about| about == *id))
             .map(|(id, line)| (id.clone(), Arc::clone(line)))
             .collect();
         for (id, line) in known {
@@ -201,7 +202,7 @@ impl Line {
                 };
                 let session = timeout(limit, connecting)
                     .await
-                    .unwrap_or_else(|_| Err(LinkError::timeout("it did not answer in time")))
+                    .unwrap_or_else(|_| Err(trouble::late("it did not answer in time")))
                     .map_err(|error| (error, number))?;
                 fresh.session = Some(session);
             }
@@ -209,13 +210,13 @@ impl Line {
         }
         let number = open.number;
         let Some(session) = &open.session else {
-            return Err((LinkError::closed(), number));
+            return Err((trouble::closed(), number));
         };
         let left = limit.saturating_sub(begun.elapsed());
         let called = timeout(left, session.call(tool, arguments, left)).await;
         *self.used() = Instant::now();
         called
-            .unwrap_or_else(|_| Err(LinkError::timeout("the call took too long")))
+            .unwrap_or_else(|_| Err(trouble::late("the call took too long")))
             .map_err(|error| (error, number))
     }
 

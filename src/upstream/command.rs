@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Tried;
-use super::link::{Dial, LinkError};
+use super::link::Dial;
 use super::session::Connects;
+use super::trouble;
 use crate::feed::Feed;
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Command, Ending, Outcome};
@@ -73,7 +74,7 @@ pub(super) async fn try_out(connects: &dyn Connects, dial: Dial) -> Tried {
     let limit = dial.timeout;
     let connected = timeout(limit, connects.connect(dial))
         .await
-        .unwrap_or_else(|_| Err(LinkError::timeout("it did not answer in time")));
+        .unwrap_or_else(|_| Err(trouble::late("it did not answer in time")));
     let session = match connected {
         Ok(session) => session,
         Err(error) => {
@@ -86,7 +87,7 @@ pub(super) async fn try_out(connects: &dyn Connects, dial: Dial) -> Tried {
     let version = Some(session.version());
     let listed = timeout(LISTING.min(limit * 2), session.list())
         .await
-        .unwrap_or_else(|_| Err(LinkError::timeout("its tools were not listed in time")));
+        .unwrap_or_else(|_| Err(trouble::late("its tools were not listed in time")));
     let _ = timeout(CLOSING, session.close()).await;
     Tried {
         version,

@@ -21,10 +21,11 @@ mod gate;
 mod headers;
 pub mod link;
 mod pace;
-mod session;
+pub mod session;
 mod snapshot;
 mod state;
 mod supervisor;
+mod trouble;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +38,9 @@ use tokio_util::task::TaskTracker;
 use self::actor::Parts;
 use self::calls::Calls;
 use self::gate::Gates;
-use self::link::{Dial, Dialer, LinkError};
+use self::link::{Dial, LinkError};
 use self::pace::Polling;
+use self::session::Connects;
 use self::supervisor::Supervisor;
 use crate::feed::Feed;
 use crate::model::ids::{ServerId, WorkspaceId};
@@ -47,7 +49,8 @@ use crate::seal::{Sealer, token};
 use crate::store::external_servers::{ExternalServer, tools};
 use crate::store::{Db, Result};
 
-pub use self::headers::seal_headers;
+pub use self::dial::transport_of;
+pub use self::headers::{read_headers, ready_headers, seal_headers};
 
 /// What `Upstream` needs to know of the settings.
 #[derive(Debug, Clone, Copy)]
@@ -92,12 +95,12 @@ impl Upstream {
         clock: Arc<dyn Clock>,
         feed: Feed,
         sealer: Sealer,
-        dialer: Arc<dyn Dialer>,
+        connects: impl Connects + 'static,
         tasks: TaskTracker,
         options: Options,
     ) -> Self {
         let parts = Parts {
-            connects: Arc::new(dialer),
+            connects: Arc::new(connects),
             gates: Gates::new(options.connects),
             sealer,
             tasks,

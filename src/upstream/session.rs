@@ -9,11 +9,11 @@ use futures_util::future::BoxFuture;
 
 use serde_json::{Map, Value};
 
-use super::link::{Dial, Dialer, Generation, Link, LinkError, LinkEvent};
+use super::link::{Dial, Dialer, Generation, Link, LinkError, LinkEvent, ListedTool};
 use crate::model::{Push, Tool};
 
 /// A conversation that was agreed on.
-pub(super) trait Session: Send + Sync {
+pub trait Session: Send + Sync {
     /// The generation it speaks.
     fn generation(&self) -> Generation;
     /// The version that was agreed on.
@@ -38,7 +38,7 @@ pub(super) trait Session: Send + Sync {
 }
 
 /// Begins conversations.
-pub(super) trait Connects: Send + Sync + fmt::Debug {
+pub trait Connects: Send + Sync + fmt::Debug {
     /// Agrees on a conversation, within the deadline of `dial`.
     fn connect(&self, dial: Dial) -> BoxFuture<'static, Result<Box<dyn Session>, LinkError>>;
 }
@@ -49,7 +49,7 @@ impl Session for Link {
     }
 
     fn version(&self) -> String {
-        Self::version(self)
+        Self::version(self).to_owned()
     }
 
     fn open_push(&mut self) -> BoxFuture<'_, Push> {
@@ -57,7 +57,10 @@ impl Session for Link {
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Tool>, LinkError>> {
-        Box::pin(self.list_tools())
+        Box::pin(async {
+            let listed = self.list_tools().await?;
+            Ok(listed.into_iter().map(tool).collect())
+        })
     }
 
     fn call<'a>(
@@ -79,6 +82,15 @@ impl Session for Link {
 
     fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
         Box::pin(Self::close(*self))
+    }
+}
+
+fn tool(listed: ListedTool) -> Tool {
+    Tool {
+        name: listed.name,
+        description: listed.description,
+        input_schema: listed.input_schema,
+        rest: listed.rest,
     }
 }
 

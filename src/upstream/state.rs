@@ -1,6 +1,9 @@
 //! Which state may follow which.
 
-use crate::model::ConnectionState::{self, *};
+use crate::model::ConnectionState::{
+    self, Authenticated, Authenticating, Connected, Connecting, Disconnected, Discovering, Failed,
+    Initializing, Ready, Reconnecting, Validating,
+};
 
 /// Whether a session that stands at `from` may come to stand at `to`. An order from outside
 /// (pause, edit, another owner) may come at any time; everything else has its place.

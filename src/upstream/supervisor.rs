@@ -302,7 +302,7 @@ impl Supervisor {
             }
             Some(_) => {}
             None => {
-                tracing::error!(%server, "an actor ended early: the next renewal begins another")
+                tracing::error!(%server, "an actor ended early: the next renewal begins another");
             }
         }
     }

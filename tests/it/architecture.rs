@@ -12,16 +12,26 @@ const TABLE: &[(&str, &[&str])] = &[
     ("failpoint", &[]),
     ("telemetry", &["config"]),
     ("seal", &["model"]),
+    ("net", &["model"]),
     ("store", &["model"]),
     ("feed", &["model", "store"]),
     ("auth", &["model", "store", "seal", "feed"]),
-    ("catalog", &["model", "store", "seal", "feed", "auth"]),
-    ("api", &["model", "feed", "auth", "catalog"]),
-    ("web", &["model", "feed", "auth", "catalog", "api"]),
+    ("upstream", &["model", "store", "seal", "net", "feed"]),
+    (
+        "catalog",
+        &["model", "store", "seal", "net", "feed", "auth", "upstream"],
+    ),
+    ("api", &["model", "feed", "auth", "catalog", "upstream"]),
+    (
+        "web",
+        &["model", "feed", "auth", "catalog", "upstream", "api"],
+    ),
 ];
 
 /// The top of the house: may use all, and is used by nobody but each other.
-const TOP: &[&str] = &["app", "key", "lib", "local", "main", "user", "watch"];
+const TOP: &[&str] = &[
+    "app", "command", "import", "key", "lib", "local", "main", "user", "watch",
+];
 
 /// One source file.
 struct Source {

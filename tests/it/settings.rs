@@ -24,6 +24,12 @@ async fn a_wrong_variable_is_named() {
         ("TOOLCAST_PUBLIC_URL", "tools.example.com", "https://"),
         ("TOOLCAST_ALLOWED_ORIGINS", "*", "exact origin"),
         ("TOOLCAST_TRUSTED_PROXIES", "proxy.local", "10.0.0.0/8"),
+        ("TOOLCAST_ALLOW_PRIVATE_UPSTREAMS", "some", "true or false"),
+        (
+            "TOOLCAST_ALLOWED_MCP_DOMAINS",
+            "*.example.com",
+            "exact hosts",
+        ),
         ("TOOLCAST_HEARTBEAT", "never", "30s"),
         ("TOOLCAST_MAX_STREAMS", "all", "whole number"),
         ("TOOLCAST_HEARTBEAT", "30", "30s"),

@@ -16,6 +16,7 @@ use crate::upstream::gate::Turn;
 use crate::upstream::link::{Kind, LinkError};
 use crate::upstream::session::Session;
 use crate::upstream::snapshot::Snapshot;
+use crate::upstream::trouble;
 
 /// Tries, one second apart, before the long waits.
 const MOST_RETRIES: i64 = 2;
@@ -44,6 +45,7 @@ impl<B: Book> Watch<'_, B> {
             if let Err(halt) = self.wait_for_command().await {
                 return halt;
             }
+            self.take_up();
             if let Some(done) = self.finish(Ending::Paused, None) {
                 let entry = Entry {
                     done: Some(done),
@@ -114,7 +116,7 @@ impl<B: Book> Watch<'_, B> {
         if lost {
             // Also after a 401: a session that worked is begun anew once.
             let entry = Entry {
-                tried: self.failed(trouble),
+                tried: Some(self.failed(trouble)),
                 ..Entry::default()
             };
             self.enter(ConnectionState::Reconnecting, entry).await?;
@@ -123,7 +125,7 @@ impl<B: Book> Watch<'_, B> {
         }
         if auth {
             let entry = Entry {
-                tried: self.failed(trouble),
+                tried: Some(self.failed(trouble)),
                 done: self.finish(Ending::AuthRequired, Some(trouble)),
                 ..Entry::default()
             };
@@ -138,7 +140,7 @@ impl<B: Book> Watch<'_, B> {
         self.backoff.count();
         let spent = self.backoff.is_spent(self.retries());
         let entry = Entry {
-            tried: self.failed(trouble),
+            tried: Some(self.failed(trouble)),
             done: if spent {
                 self.finish(Ending::Failed, Some(trouble))
             } else {
@@ -186,7 +188,7 @@ impl<B: Book> Watch<'_, B> {
                     .enter(ConnectionState::Initializing, Entry::default())
                     .await;
             }
-            let refused = LinkError::auth_required();
+            let refused = trouble::sign_in();
             let entry = Entry {
                 done: self.finish(Ending::AuthRequired, Some(&refused)),
                 ..Entry::default()
@@ -227,13 +229,11 @@ impl<B: Book> Watch<'_, B> {
         let place = gate.enter(turn).await;
         self.attempts += 1;
         let mut trying = pin!(self.establish());
-        match timeout(UNANSWERED, &mut trying).await {
-            Ok(done) => done,
-            Err(_) => {
-                drop(place);
-                trying.await
-            }
+        if let Ok(done) = timeout(UNANSWERED, &mut trying).await {
+            return done;
         }
+        drop(place);
+        trying.await
     }
 
     /// Dials, opens the push channel, then lists: what changes in between is heard of.
@@ -253,7 +253,7 @@ impl<B: Book> Watch<'_, B> {
         self.session = Some(session);
         self.enter(ConnectionState::Connected, entry).await?;
         let Some(session) = self.session.as_mut() else {
-            return Err(LinkError::closed().into());
+            return Err(trouble::closed().into());
         };
         let push = timeout(OPENING, session.open_push())
             .await
@@ -281,11 +281,11 @@ impl<B: Book> Watch<'_, B> {
     /// The whole list, or why not.
     pub(super) async fn list(&mut self) -> Result<Snapshot, LinkError> {
         let Some(session) = &self.session else {
-            return Err(LinkError::closed());
+            return Err(trouble::closed());
         };
         let tools = timeout(LISTING, session.list())
             .await
-            .map_err(|_| LinkError::timeout("its tools were not listed within a minute"))??;
+            .map_err(|_| trouble::late("its tools were not listed within a minute"))??;
         Ok(Snapshot::of(tools))
     }
 
@@ -309,17 +309,16 @@ impl<B: Book> Watch<'_, B> {
             let Some(ended) = ended else {
                 return;
             };
-            let ended =
-                ended.unwrap_or_else(|_| Err(LinkError::timeout("it did not answer in time")));
+            let ended = ended.unwrap_or_else(|_| Err(trouble::late("it did not answer in time")));
             if let Err(Ok(session)) = answer.send(ended) {
                 let _ = timeout(CLOSING, session.close()).await;
             }
         });
         let Some(answered) = self.dialing.as_mut() else {
-            return Err(LinkError::closed());
+            return Err(trouble::closed());
         };
         let answer = answered.await;
         self.dialing = None;
-        answer.unwrap_or_else(|_| Err(LinkError::closed()))
+        answer.unwrap_or_else(|_| Err(trouble::closed()))
     }
 }

@@ -11,6 +11,7 @@ use crate::store::external_servers::guarded::{Entry, Finished, Tried};
 use crate::upstream::book::Book;
 use crate::upstream::link::{Kind, LinkError, LinkEvent};
 use crate::upstream::pace::{Due, Listed, Pace, Watch as Watching};
+use crate::upstream::trouble;
 
 /// Lists in a row that fail before the session is given up.
 const GIVE_UP: u32 = 3;
@@ -33,7 +34,7 @@ impl<B: Book> Watch<'_, B> {
                 pace.now(Instant::now());
             }
             let Some(session) = self.session.as_mut() else {
-                return Ok(LinkError::closed());
+                return Ok(trouble::closed());
             };
             tokio::select! {
                 biased;
@@ -106,7 +107,7 @@ impl<B: Book> Watch<'_, B> {
         let mut told = false;
         for _ in 0..EVENTS {
             let Some(session) = self.session.as_mut() else {
-                return Err(LinkError::closed());
+                return Err(trouble::closed());
             };
             match session.next_event().now_or_never() {
                 None => break,
@@ -153,15 +154,20 @@ impl<B: Book> Watch<'_, B> {
     /// Keeps the last good list, and says that it may be old.
     async fn list_failed(&mut self, error: LinkError, pace: &mut Pace) -> Result<Listed, Halt> {
         let ends = match error.kind {
-            Kind::Auth { .. } | Kind::SessionLost => true,
-            _ => pace.failures() + 1 >= GIVE_UP,
+            Kind::Auth { .. } | Kind::SessionLost | Kind::Unreachable => true,
+            // Servers that have forgotten a session say so in many ways.
+            Kind::Http { status } => {
+                (400..500).contains(&status) && !matches!(status, 408 | 413 | 429)
+            }
+            _ => false,
         };
+        let ends = ends || pace.failures() + 1 >= GIVE_UP;
         if ends {
             return Err(Halt::Trouble(error));
         }
         let entry = Entry {
             tried: Some(Tried::Failed {
-                error: error.message.clone(),
+                error: error.message.clone().into_owned(),
                 failures: i64::from(pace.failures() + 1),
             }),
             done: self.finish_refresh(Some(&error)),
@@ -182,11 +188,11 @@ impl<B: Book> Watch<'_, B> {
 
     async fn check(&mut self, pace: &mut Pace) -> Result<(), LinkError> {
         let Some(session) = &self.session else {
-            return Err(LinkError::closed());
+            return Err(trouble::closed());
         };
         timeout(CHECKING, session.check())
             .await
-            .map_err(|_| LinkError::timeout("it did not answer a ping"))??;
+            .map_err(|_| trouble::late("it did not answer a ping"))??;
         pace.checked(Instant::now());
         Ok(())
     }

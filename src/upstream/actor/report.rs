@@ -170,11 +170,11 @@ impl<B: Book> Watch<'_, B> {
     }
 
     /// What a failed try leaves in the row.
-    pub(super) fn failed(&self, error: &LinkError) -> Option<Tried> {
-        Some(Tried::Failed {
+    pub(super) fn failed(&self, error: &LinkError) -> Tried {
+        Tried::Failed {
             error: error.message.chars().take(ERROR_CHARS).collect(),
             failures: i64::from(self.backoff.tries()),
-        })
+        }
     }
 
     /// Tells streams on this replica, best effort.
@@ -189,7 +189,7 @@ impl<B: Book> Watch<'_, B> {
             Kind::Auth { .. } => ErrorType::Auth,
             _ => otherwise,
         };
-        let error = error.message.clone();
+        let error = error.message.clone().into_owned();
         self.tell(Told::Error { error, kind });
     }
 }
