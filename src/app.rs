@@ -52,6 +52,7 @@ pub struct App {
     router: Router,
     server: server::Options,
     crew: Crew,
+    auth: Auth,
     feed: Feed,
     catalog: Catalog,
     net: Net,
@@ -142,7 +143,7 @@ impl App {
             crew.run(name, task);
         }
         let state = AppState {
-            auth,
+            auth: auth.clone(),
             catalog: catalog.clone(),
             feed: feed.clone(),
             proxies: config.trusted_proxies.clone().into(),
@@ -169,6 +170,7 @@ impl App {
                 h2c: config.h2c,
             },
             crew,
+            auth,
             feed,
             catalog,
             net,
@@ -187,6 +189,18 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where people reach it.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// A handle on who may do what.
+    #[must_use]
+    pub fn auth(&self) -> &Auth {
+        &self.auth
     }
 
     /// A handle on the feed it serves.

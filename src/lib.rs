@@ -29,6 +29,7 @@
 //! | [`upstream`] | model, store, seal, net, feed |
 //! | [`catalog`] | model, store, seal, net, feed, auth, upstream |
 //! | [`api`], [`web`] | model, feed, auth, catalog, upstream; web also api |
+//! | [`demo`] | model, auth, catalog |
 //! | [`app`], the command line | all |
 
 pub mod api;
@@ -37,6 +38,7 @@ pub mod auth;
 pub mod catalog;
 mod command;
 pub mod config;
+pub mod demo;
 pub mod failpoint;
 pub mod feed;
 pub mod import;

@@ -26,6 +26,7 @@ const TABLE: &[(&str, &[&str])] = &[
         "web",
         &["model", "feed", "auth", "catalog", "upstream", "api"],
     ),
+    ("demo", &["model", "auth", "catalog"]),
 ];
 
 /// The top of the house: may use all, and is used by nobody but each other.

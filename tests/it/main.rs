@@ -21,6 +21,7 @@ mod cold_start;
 mod connection_frames;
 mod connection_frames_relay;
 mod crash;
+mod demo;
 mod discover;
 mod disk_full;
 mod documents;
