@@ -124,6 +124,7 @@ pub async fn set_up(
     let workshop = NewExternalServer {
         name: Some("Workshop".to_owned()),
         description: Some("Changes its tools every few seconds".to_owned()),
+        transport: Some("auto".to_owned()),
         url: Some(sample.as_str().to_owned()),
         ..NewExternalServer::default()
     };

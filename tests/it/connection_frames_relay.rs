@@ -267,6 +267,7 @@ async fn a_gap_is_made_good_when_it_ends() {
         pair.owner.state(&mut one, Ready, at).await;
         let newest = async { while connection(&mut on_b).await["timestamp"] != at {} };
         timeout(DEADLINE, newest).await.expect("it is told");
+        connected(&pair.a).await;
         connected(&pair.b).await;
     }
 }
