@@ -52,7 +52,7 @@ impl SampleServer {
 
     /// Serves, and changes its tools, until `stop`.
     pub async fn serve(self, stop: CancellationToken) -> Result<()> {
-        let (step, steps) = watch::channel(0);
+        let (changer, steps) = watch::channel(0);
         let workshop = Workshop {
             steps,
             peers: Arc::default(),
@@ -67,7 +67,7 @@ impl SampleServer {
         let serving = axum::serve(self.listener, router);
         tokio::select! {
             served = serving => served?,
-            () = workshop.change(&step) => {}
+            () = workshop.change(&changer) => {}
             () = stop.cancelled() => {}
         }
         Ok(())
@@ -83,12 +83,12 @@ struct Workshop {
 }
 
 impl Workshop {
-    async fn change(&self, step: &watch::Sender<usize>) {
+    async fn change(&self, changer: &watch::Sender<usize>) {
         let mut every = tokio::time::interval(PERIOD);
         every.tick().await;
         loop {
             every.tick().await;
-            step.send_modify(|step| *step = (*step + 1) % STEPS);
+            changer.send_modify(|step| *step = (*step + 1) % STEPS);
             let peers: Vec<_> = {
                 let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
                 peers.retain(|peer| !peer.is_transport_closed());
