@@ -52,6 +52,8 @@ mod stress_slow;
 mod told;
 mod upstream_leases;
 mod upstream_live;
+mod upstream_many;
+mod upstream_replicas;
 mod users;
 mod watch;
 mod workflow_servers;
