@@ -23,6 +23,8 @@ mod health;
 mod history;
 mod keys;
 mod layers;
+mod link;
+mod link_push;
 mod obstacles;
 mod pages;
 mod people;
