@@ -27,6 +27,8 @@ mod link;
 mod link_push;
 mod obstacles;
 mod pages;
+mod peers_conformance;
+mod peers_link;
 mod people;
 mod relay;
 mod relay_faults;

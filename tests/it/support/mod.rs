@@ -6,6 +6,7 @@ mod client;
 mod clock;
 mod database;
 mod events;
+mod peer;
 mod program;
 mod proxy;
 mod redis;
@@ -22,6 +23,7 @@ pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
+pub use peer::{Peer, peers_home};
 pub use program::{Program, toolcast};
 pub use proxy::Proxy;
 pub use redis::{
