@@ -7,12 +7,14 @@ mod clock;
 mod database;
 mod events;
 mod mcp;
+mod peer;
 mod program;
 mod proxy;
 mod pushing;
 mod redis;
 mod server;
 mod stage;
+mod upstream;
 mod wire;
 mod workspace;
 
@@ -24,6 +26,7 @@ pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
 pub use mcp::{Answer, Mcp, Mood};
+pub use peer::{Peer, peers_home};
 pub use program::{Program, toolcast};
 pub use proxy::Proxy;
 pub use pushing::Pushing;
@@ -32,6 +35,7 @@ pub use redis::{
 };
 pub use server::{ADMIN, TestServer};
 pub use stage::{Elsewhere, Stage, large_diff, tool};
+pub use upstream::{Answer, Upstream};
 pub use wire::Wire;
 pub use workspace::{Workspace, few_at_once, id_of};
 
