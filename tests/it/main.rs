@@ -50,6 +50,8 @@ mod stress_drain;
 mod stress_outage;
 mod stress_slow;
 mod told;
+mod upstream_leases;
+mod upstream_live;
 mod users;
 mod watch;
 mod workflow_servers;

@@ -9,6 +9,7 @@ mod events;
 mod mcp;
 mod program;
 mod proxy;
+mod pushing;
 mod redis;
 mod server;
 mod stage;
@@ -25,6 +26,7 @@ pub use events::{EventStream, Frame};
 pub use mcp::{Answer, Mcp, Mood};
 pub use program::{Program, toolcast};
 pub use proxy::Proxy;
+pub use pushing::Pushing;
 pub use redis::{
     Redis, SOON, connect, connected, listen, says, shared_redis, unique_name, without_its_tick,
 };
