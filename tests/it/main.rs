@@ -26,6 +26,8 @@ mod history;
 mod import;
 mod keys;
 mod layers;
+mod link;
+mod link_push;
 mod obstacles;
 mod pages;
 mod people;

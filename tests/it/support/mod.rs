@@ -13,6 +13,7 @@ mod pushing;
 mod redis;
 mod server;
 mod stage;
+mod upstream;
 mod wire;
 mod workspace;
 
@@ -32,6 +33,7 @@ pub use redis::{
 };
 pub use server::{ADMIN, TestServer};
 pub use stage::{Elsewhere, Stage, large_diff, tool};
+pub use upstream::{Answer, Upstream};
 pub use wire::Wire;
 pub use workspace::{Workspace, few_at_once, id_of};
 
