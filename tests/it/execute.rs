@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::servers::{Lab, NOWHERE, PATH, told};
-use crate::support::{Answer, Mcp, Mood};
+use crate::support::{CallAnswer as Answer, Mcp, Mood};
 
 const DISCOVER: &str = "/api/mcp/tools/discover";
 const EXECUTE: &str = "/api/mcp/tools/execute";
