@@ -14,7 +14,7 @@ use super::{Catalog, Result, Seen, arguments, wrong_shape};
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Command, ConnectionState, Ending, Outcome, Refusal, Tool, Wanted};
 use crate::store::external_servers::{self, ExternalServer, tools};
-use crate::upstream::link::LinkError;
+use crate::upstream::link::{Kind, LinkError};
 
 /// How long one server may take to be listed (contract 7.2).
 const LISTING: Duration = Duration::from_secs(60);
@@ -34,6 +34,13 @@ const NAME_CHARS: usize = 200;
 const NAMED: usize = 20;
 /// Bytes of what a tool says went wrong.
 const SAID_BYTES: usize = 16_384;
+
+/// JSON-RPC: the arguments are wrong.
+const INVALID_PARAMS: i32 = -32_602;
+/// JSON-RPC: there is no such method.
+const METHOD_NOT_FOUND: i32 = -32_601;
+/// MCP: there is no such resource.
+const RESOURCE_NOT_FOUND: i32 = -32_002;
 
 /// Whether what was listed before will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,7 +244,7 @@ impl Catalog {
             })?;
         }
         let output = self.upstream().call(&row, tool, arguments, CALL).await;
-        let output = output.map_err(|error| refused_call(&error))?;
+        let output = output.map_err(refused_call)?;
         if output.get("isError").and_then(Value::as_bool) == Some(true) {
             return Err(Refusal::invalid(said(&output)).into());
         }
@@ -378,15 +385,28 @@ fn said(output: &Value) -> String {
     text[..text.floor_char_boundary(SAID_BYTES)].to_owned()
 }
 
-/// What a failed attempt was, by its code.
+/// What a failed attempt was, by its code (`LinkError::code`).
 fn failed(code: &str) -> Refusal {
     match code {
         "timeout" => Refusal::late("Request timed out"),
-        "auth" => Refusal::unauthenticated("Authentication required"),
+        "auth_required" => Refusal::unauthenticated("Authentication required"),
+        "blocked" => Refusal::forbidden("MCP server URL resolves to a blocked IP address"),
         _ => Refusal::upstream("Connection failed"),
     }
 }
 
-fn refused_call(error: &LinkError) -> Refusal {
-    failed(error.code())
+/// The contract's status for what went wrong with a call, by its sort and never by its words
+/// (5.8). A server's own words are given where they say what to do.
+fn refused_call(error: LinkError) -> Refusal {
+    match error.kind {
+        Kind::Rpc {
+            code: INVALID_PARAMS,
+        } => Refusal::invalid(error.message),
+        Kind::Rpc {
+            code: METHOD_NOT_FOUND | RESOURCE_NOT_FOUND,
+        } => Refusal::not_found(error.message),
+        Kind::Rpc { .. } | Kind::TooLarge | Kind::Protocol => Refusal::upstream(error.message),
+        Kind::Http { status: 429 | 503 } => paused(),
+        _ => failed(error.code()),
+    }
 }

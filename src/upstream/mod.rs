@@ -17,6 +17,7 @@ mod book;
 mod calls;
 mod command;
 mod dial;
+mod discreet;
 mod gate;
 mod headers;
 pub mod link;

@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 
 use serde_json::{Map, Value};
 
+use super::discreet::{Discreet, Secrets};
 use super::link::{Dial, Dialer, Generation, Link, LinkError, LinkEvent, ListedTool};
 use crate::model::{Push, Tool};
 
@@ -96,7 +97,16 @@ fn tool(listed: ListedTool) -> Tool {
 
 impl Connects for Arc<dyn Dialer> {
     fn connect(&self, dial: Dial) -> BoxFuture<'static, Result<Box<dyn Session>, LinkError>> {
+        let secrets = Secrets::of(&dial);
         let dialing = self.dial(dial);
-        Box::pin(async move { Ok(Box::new(dialing.await?) as Box<dyn Session>) })
+        Box::pin(async move {
+            match dialing.await {
+                Ok(link) => Ok(Box::new(Discreet {
+                    session: Box::new(link),
+                    secrets,
+                }) as Box<dyn Session>),
+                Err(error) => Err(secrets.hide(error)),
+            }
+        })
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::servers::{Lab, NOWHERE, PATH, told};
-use crate::support::{Answer, Mcp, Mood};
+use crate::support::{CallAnswer as Answer, Mcp, Mood};
 
 const DISCOVER: &str = "/api/mcp/tools/discover";
 const EXECUTE: &str = "/api/mcp/tools/execute";
@@ -212,6 +212,31 @@ both! {
         lab.call(&id, "t", json!({})).await.refused(502, "Connection failed");
     }
 
+    async fn secrets_that_a_server_quotes_are_not_repeated(lab: Lab) {
+        let mcp = Mcp::with(&["t"]).await;
+        mcp.be(Mood::Quoting);
+        let headers = json!({"Authorization": "Bearer h-s3cret"});
+        let body = json!({
+            "name": "One", "transport": "auto", "url": mcp.url(), "headers": headers, "retries": 0,
+        });
+        let tried = lab.post(&format!("{PATH}/test-connection"), &body).await;
+        assert_eq!(tried.data(400)["error"], "Connection established but could not list tools");
+        let mut events = lab.reader.events(&lab.id).await;
+        let id = lab.post(PATH, &body).await.data(201)["serverId"].as_str().unwrap().to_owned();
+        let failed = told(&mut events, |frame| frame["serverId"] == id.as_str() && frame["type"] == "error").await;
+        assert!(failed["error"].as_str().unwrap().contains("no rights with"), "{failed}");
+        let row = lab.row(&id).await;
+        assert!(row["lastError"].as_str().unwrap().contains("no rights with"), "{row}");
+        let connections = lab.get(CONNECTIONS).await;
+        mcp.be(Mood::Well);
+        lab.post(&format!("{CONNECTIONS}/reconnect"), &json!({})).await.data(200);
+        mcp.on_call("t", Answer::Error(-32602, "bad key h-s3cret".to_owned()));
+        let called = lab.call(&id, "t", json!({})).await;
+        called.refused(400, "bad key •••");
+        let said = [tried.text, failed.to_string(), row.to_string(), connections.text, called.text].concat();
+        assert!(!said.contains("s3cret"), "{said}");
+    }
+
     async fn commands_say_what_became_of_each_server(lab: Lab) {
         let mcp = Mcp::with(&["a"]).await;
         let id = lab.ready("One", &mcp).await;
@@ -305,7 +330,9 @@ both! {
         let slow = json!({"name": "A", "transport": "auto", "url": mcp.url(), "timeout": 200});
         assert_eq!(lab.post(&path, &slow).await.data(400)["error"], "Connection timed out");
         let nowhere = json!({"name": "A", "transport": "auto", "url": NOWHERE});
-        assert_eq!(lab.post(&path, &nowhere).await.data(400)["error"], "Connection refused");
+        let tried = lab.post(&path, &nowhere).await.data(400);
+        assert_eq!(tried["error"], "Connection failed");
+        assert_eq!(tried["warnings"].as_array().map(Vec::len), Some(1), "{tried}");
         let missing = "Missing required fields: name and transport are required";
         for (body, text) in [
             (json!({}), missing),

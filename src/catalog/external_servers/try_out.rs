@@ -49,6 +49,9 @@ pub struct TriedOut {
     negotiated_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_count: Option<usize>,
+    /// What else there is to say, such as the reason in more words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 impl TriedOut {
@@ -100,9 +103,10 @@ impl Catalog {
                 tool_count: Some(tools),
                 ..TriedOut::default()
             }),
-            Err(_) if tried.version.is_some() => Ok(TriedOut {
+            Err(error) if tried.version.is_some() => Ok(TriedOut {
                 error: Some("Connection established but could not list tools"),
                 negotiated_version: tried.version,
+                warnings: vec![error.message.into_owned()],
                 ..TriedOut::default()
             }),
             Err(error) => failed(error),
@@ -117,16 +121,12 @@ fn failed(error: LinkError) -> Result<TriedOut> {
         Kind::Timeout => "Connection timed out",
         Kind::Auth { status: 403, .. } => "HTTP 403: Forbidden",
         Kind::Auth { .. } => "HTTP 401: Unauthorized",
-        Kind::Unreachable => "Connection refused",
         Kind::Tls => "TLS connection failed",
-        Kind::SessionLost
-        | Kind::Protocol
-        | Kind::TooLarge
-        | Kind::Http { .. }
-        | Kind::Rpc { .. } => "Connection failed",
+        _ => "Connection failed",
     };
     Ok(TriedOut {
         error: Some(text),
+        warnings: vec![error.message.into_owned()],
         ..TriedOut::default()
     })
 }

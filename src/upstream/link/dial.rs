@@ -111,9 +111,9 @@ impl Dialled {
         let Some(pinned) = &self.dial.pinned else {
             return Ok(None);
         };
-        let known = ProtocolVersion::KNOWN_VERSIONS.iter();
-        let known = known.filter(|version| version.as_str() == pinned).cloned();
-        match known.last() {
+        let mut known = ProtocolVersion::KNOWN_VERSIONS.iter();
+        let known = known.find(|version| version.as_str() == pinned);
+        match known.cloned() {
             Some(version) => Ok(Some(version)),
             None => Err(LinkError::protocol("The pinned version is none of MCP's")),
         }
@@ -186,7 +186,7 @@ fn says_another_era(error: &LinkError) -> bool {
 
 /// The same of `initialize`, to which a JSON-RPC error is an answer.
 fn says_another_transport(error: &LinkError) -> bool {
-    matches!(error.kind, Kind::Http { .. } | Kind::Protocol) && says_another_era(error)
+    matches!(error.kind, Kind::Http { .. }) && says_another_era(error)
 }
 
 /// How a conversation begins.

@@ -157,7 +157,7 @@ fn tls_words(cause: &(dyn StdError + 'static)) -> bool {
     cause
         .downcast_ref::<std::io::Error>()
         .and_then(std::io::Error::get_ref)
-        .is_some_and(|inner| inner.is::<rustls::Error>())
+        .is_some_and(<dyn StdError + Send + Sync>::is::<rustls::Error>)
 }
 
 fn causes<'a>(

@@ -152,12 +152,8 @@ impl Requests {
             asked.await_response().await
         };
         match self.within(self.timeout, asking).await {
-            Ok(_) => Ok(()),
-            Err(LinkError {
-                kind: Kind::Rpc { .. },
-                ..
-            }) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) if !matches!(error.kind, Kind::Rpc { .. }) => Err(error),
+            _ => Ok(()),
         }
     }
 

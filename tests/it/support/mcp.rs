@@ -47,6 +47,8 @@ pub enum Mood {
     Silent,
     /// It agrees on everything, and cannot list its tools.
     Listless,
+    /// It cannot list its tools, and quotes the credentials it was sent.
+    Quoting,
 }
 
 /// What a call comes to.
@@ -151,6 +153,9 @@ async fn answer(
     Json(request): Json<Value>,
 ) -> Response {
     let method = request["method"].as_str().unwrap_or_default().to_owned();
+    let sent = headers
+        .get("authorization")
+        .map(|value| value.to_str().unwrap().to_owned());
     let mood = {
         let mut shared = shared.lock().unwrap();
         shared.requests.push((method.clone(), headers));
@@ -161,7 +166,7 @@ async fn answer(
             return StatusCode::from_u16(status).unwrap().into_response();
         }
         Mood::Silent => tokio::time::sleep(Duration::from_hours(1)).await,
-        Mood::Well | Mood::Listless => {}
+        Mood::Well | Mood::Listless | Mood::Quoting => {}
     }
     if request.get("id").is_none() {
         return StatusCode::ACCEPTED.into_response();
@@ -173,6 +178,14 @@ async fn answer(
         }),
         "ping" => json!({}),
         "tools/list" if mood == Mood::Well => json!({"tools": shared.lock().unwrap().tools}),
+        "tools/list" if mood == Mood::Quoting => {
+            let message = format!("no rights with {sent:?}");
+            return rpc(
+                &request,
+                "error",
+                &json!({"code": -32000, "message": message}),
+            );
+        }
         "tools/call" => {
             let name = request["params"]["name"].as_str().unwrap_or_default();
             let arguments = request["params"]["arguments"].clone();

@@ -8,11 +8,14 @@ mod database;
 mod events;
 mod mcp;
 mod owner;
+mod peer;
 mod program;
 mod proxy;
+mod pushing;
 mod redis;
 mod server;
 mod stage;
+mod upstream;
 mod wire;
 mod workspace;
 
@@ -23,15 +26,18 @@ pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
-pub use mcp::{Answer, Mcp, Mood};
+pub use mcp::{Answer as CallAnswer, Mcp, Mood};
 pub use owner::{Held, Owner};
+pub use peer::{Peer, peers_home};
 pub use program::{Program, toolcast};
 pub use proxy::Proxy;
+pub use pushing::Pushing;
 pub use redis::{
     Redis, SOON, connect, connected, listen, says, shared_redis, unique_name, without_its_tick,
 };
 pub use server::{ADMIN, TestServer};
 pub use stage::{Elsewhere, Stage, large_diff, tool};
+pub use upstream::{Answer, Upstream};
 pub use wire::Wire;
 pub use workspace::{Workspace, few_at_once, id_of};
 

@@ -175,3 +175,28 @@ async fn a_late_close_of_an_old_session_does_not_touch_the_new_one() {
         assert_eq!(world.names(), ["c"], "seed {seed}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_and_a_notification_at_once_are_one_change() {
+    for seed in 0..TIMES {
+        let rng = &mut StdRng::seed_from_u64(seed);
+        let world = world(rng);
+        world.until_state(ConnectionState::Ready).await;
+        sleep(ms(rng, 100)).await;
+        world.peer.seen().tools.pop();
+        world.command(Command::Refresh);
+        let (told, heard) = (ms(rng, 300), ms(rng, 300));
+        let telling = async {
+            sleep(told).await;
+            world.peer.say(|| LinkEvent::ToolsChanged);
+        };
+        let hearing = async {
+            sleep(heard).await;
+            world.hear();
+        };
+        tokio::join!(telling, hearing);
+        sleep(SETTLED).await;
+        is_connected(&world, seed);
+        assert_eq!(world.changes().len(), 2, "seed {seed}");
+    }
+}
