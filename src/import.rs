@@ -50,7 +50,7 @@ pub async fn run(args: ImportArgs) -> Result<ExitCode> {
     let clock = Arc::new(SystemClock);
     let done = async {
         let feed = command::feed(&config, &db, clock.clone()).await?;
-        let catalog = app::catalog(&config, &db, clock, feed).await?;
+        let catalog = app::catalog_beside(&config, &db, clock, feed).await?;
         act(&args, entries, &catalog).await
     };
     let done = done.await;

@@ -10,6 +10,7 @@
 mod arguments;
 mod connections;
 mod endpoint;
+mod external_calls;
 mod external_servers;
 mod external_tools;
 mod headers;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::servers::{Lab, NOWHERE, PATH, told};
-use crate::support::{Answer, Mcp, Mood};
+use crate::support::{Mcp, Mood, Said};
 
 const DISCOVER: &str = "/api/mcp/tools/discover";
 const EXECUTE: &str = "/api/mcp/tools/execute";
@@ -194,15 +194,15 @@ both! {
             (json!({"isError": true, "content": []}), 400, "Tool execution failed"),
             (json!({"isError": true, "content": [{"type": "image"}, text("why")]}), 400, "why"),
         ] {
-            mcp.on_call("t", Answer::Result(answer));
+            mcp.on_call("t", Said::Result(answer));
             lab.call(&id, "t", json!({})).await.refused(status, said);
         }
         let fine = json!({"content": [], "structuredContent": {"a": [1, null]}, "_meta": {"x": 1}});
-        mcp.on_call("t", Answer::Result(fine.clone()));
+        mcp.on_call("t", Said::Result(fine.clone()));
         let called = lab.call(&id, "t", json!({})).await.data(200);
         assert_eq!(called, json!({"success": true, "output": fine}));
         for (code, status) in [(-32602, 400), (-32601, 404), (-32603, 502), (-1, 502)] {
-            mcp.on_call("t", Answer::Error(code, "s3cret detail".to_owned()));
+            mcp.on_call("t", Said::Error(code, "s3cret detail".to_owned()));
             let reply = lab.call(&id, "t", json!({})).await;
             assert_eq!(reply.status, status, "{code}: {}", reply.text);
         }
@@ -230,7 +230,7 @@ both! {
         let connections = lab.get(CONNECTIONS).await;
         mcp.be(Mood::Well);
         lab.post(&format!("{CONNECTIONS}/reconnect"), &json!({})).await.data(200);
-        mcp.on_call("t", Answer::Error(-32602, "bad key h-s3cret".to_owned()));
+        mcp.on_call("t", Said::Error(-32602, "bad key h-s3cret".to_owned()));
         let called = lab.call(&id, "t", json!({})).await;
         called.refused(400, "bad key •••");
         let said = [tried.text, failed.to_string(), row.to_string(), connections.text, called.text].concat();

@@ -24,7 +24,7 @@ pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
-pub use mcp::{Answer, Mcp, Mood};
+pub use mcp::{Mcp, Mood, Said};
 pub use program::{Program, toolcast};
 pub use proxy::Proxy;
 pub use pushing::Pushing;
