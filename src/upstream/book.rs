@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::snapshot::Snapshot;
@@ -67,6 +68,8 @@ pub(super) struct DbBook {
     pub(super) server: ServerId,
     pub(super) owner: String,
     pub(super) fence: i64,
+    /// Writes at a time, so that many servers leave connections to requests.
+    pub(super) writes: Arc<Semaphore>,
 }
 
 impl DbBook {
@@ -86,6 +89,7 @@ impl Book for DbBook {
     }
 
     async fn write(&self, server: &ExternalServer, entry: &Entry) -> Result<Written> {
+        let _turn = self.writes.acquire().await;
         let sent = Instant::now();
         let mut write = self.feed.begin_without_workspace().await?;
         let now = self.clock.now();
@@ -106,6 +110,7 @@ impl Book for DbBook {
         snapshot: &Snapshot,
     ) -> Result<Written> {
         failpoint::pass("upstream.before_list_written", self.server.as_str()).await;
+        let _turn = self.writes.acquire().await;
         let sent = Instant::now();
         let Some(mut write) = self.feed.begin(&server.workspace_id).await? else {
             return Ok(Written::Refused);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +35,8 @@ const ANSWER: Duration = Duration::from_secs(2);
 const GATHER: Duration = Duration::from_millis(20);
 /// Nudged servers that are looked at one by one; more and all are.
 const ONE_BY_ONE: usize = 64;
+/// Writes of actors at a time.
+const WRITES: usize = 6;
 /// How long sessions may take to end when we stop.
 const ENDING: Duration = Duration::from_millis(900);
 /// How long giving the servers back may take after that.
@@ -53,6 +55,7 @@ pub(super) struct Supervisor {
     /// Nudged, not yet looked at; and when they will be.
     nudged: BTreeSet<ServerId>,
     look_at: Option<Instant>,
+    writes: Arc<Semaphore>,
     /// Whether the database was reachable at the last try: said once.
     reachable: bool,
 }
@@ -86,6 +89,7 @@ impl Supervisor {
             actors: FuturesUnordered::new(),
             nudged: BTreeSet::new(),
             look_at: None,
+            writes: Arc::new(Semaphore::new(WRITES)),
             reachable: true,
         }
     }
@@ -233,6 +237,7 @@ impl Supervisor {
             server: held.id.clone(),
             owner: self.owner.clone(),
             fence: held.fence,
+            writes: Arc::clone(&self.writes),
         };
         let parts = Arc::clone(&self.parts);
         let actor = Actor::new(parts, book, signals, held.id.clone(), held.fence);

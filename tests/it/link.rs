@@ -8,17 +8,21 @@ use toolcast::upstream::link::{
     Dial, Dialer, Generation, Kind, Limits, Link, LinkError, NetDialer,
 };
 
-use crate::support::{Answer, Upstream};
+use crate::support::{Answer, DEADLINE, Upstream};
 
 /// Long enough for a noisy machine, short enough to wait for.
 const SHORT: Duration = Duration::from_secs(2);
 
-pub(crate) fn dialer() -> NetDialer {
+pub(crate) fn net() -> Net {
     let options = Options {
         allow_private: true,
         ..Options::default()
     };
-    NetDialer::new(&Net::new(options).unwrap())
+    Net::new(options).unwrap()
+}
+
+pub(crate) fn dialer() -> NetDialer {
+    NetDialer::new(&net())
 }
 
 /// Seconds instead of minutes.
@@ -30,6 +34,7 @@ pub(crate) fn quick(upstream: &Upstream) -> Dial {
         longest_retry: Duration::from_secs(1),
         healthy: Duration::from_millis(300),
         recheck: Duration::from_secs(1),
+        push_opening: SHORT,
         ..Limits::default()
     };
     dial
@@ -262,7 +267,10 @@ async fn a_listing_has_an_end() {
 
     let huge = "x".repeat(100 << 20);
     upstream.set_tools(json!([{"name": "huge", "description": huge}]));
-    assert_eq!(list_error(&upstream).await.code(), "too_large");
+    let mut patient = quick(&upstream);
+    patient.timeout = DEADLINE;
+    let link = dialer().dial(patient).await.unwrap();
+    assert_eq!(link.list_tools().await.unwrap_err().code(), "too_large");
 
     upstream.script("tools/list", |asked| {
         match asked["params"]["cursor"].as_str() {

@@ -96,6 +96,7 @@ async fn a_lost_session_is_begun_again_by_itself() {
         // While nothing is asked: the stream ends, and its successor is refused.
         upstream.forget(status);
         wait_for(&link, LinkEvent::Reinitialised).await;
+        wait_for(&link, LinkEvent::PushOpened(Push::Get)).await;
         upstream.tell();
         wait_for(&link, LinkEvent::ToolsChanged).await;
         link.list_tools().await.unwrap();

@@ -8,25 +8,23 @@ use tokio::time::{Instant, sleep};
 use toolcast::failpoint;
 
 use crate::servers::PATH;
-use crate::support::{
-    Backend, Client, DEADLINE, Fresh, Mcp, Program, Pushing, TestDatabase, TestServer,
-};
+use crate::support::{Backend, Client, DEADLINE, Fresh, Mcp, Pushing, TestServer};
 
 /// What was added and removed by a change.
-type Names = (Vec<String>, Vec<String>);
+pub(crate) type Names = (Vec<String>, Vec<String>);
 
 /// A service with one workspace, seen by its admin.
 #[derive(Debug)]
-struct House {
-    server: TestServer,
-    seen: View,
+pub(crate) struct House {
+    pub(crate) server: TestServer,
+    pub(crate) seen: View,
 }
 
 /// Who looks at a workspace, through whichever replica.
 #[derive(Debug, Clone)]
-struct View {
-    client: Client,
-    workspace: String,
+pub(crate) struct View {
+    pub(crate) client: Client,
+    pub(crate) workspace: String,
 }
 
 impl Fresh for House {
@@ -50,11 +48,11 @@ impl House {
 }
 
 impl View {
-    fn at(&self, path: &str) -> String {
+    pub(crate) fn at(&self, path: &str) -> String {
         format!("{path}?workspaceId={}", self.workspace)
     }
 
-    async fn register(&self, name: &str, url: &str) -> String {
+    pub(crate) async fn register(&self, name: &str, url: &str) -> String {
         let body = json!({
             "workspaceId": self.workspace, "name": name, "transport": "auto", "url": url,
         });
@@ -62,8 +60,18 @@ impl View {
         made["serverId"].as_str().expect("an id").to_owned()
     }
 
+    /// The states of all servers, by their names.
+    pub(crate) async fn states(&self) -> Vec<(String, String)> {
+        let listed = self.client.get(&self.at("/api/mcp/connections")).await;
+        let listed = listed.data(200);
+        let rows = listed["connections"].as_array().expect("a list").iter();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        rows.map(|row| (text(&row["serverName"]), text(&row["state"])))
+            .collect()
+    }
+
     /// The connection of a server.
-    async fn connection(&self, id: &str) -> Value {
+    pub(crate) async fn connection(&self, id: &str) -> Value {
         let listed = self.client.get(&self.at("/api/mcp/connections")).await;
         let listed = listed.data(200);
         let rows = listed["connections"].as_array().expect("a list");
@@ -71,7 +79,7 @@ impl View {
         row.cloned().unwrap_or(Value::Null)
     }
 
-    async fn until_state(&self, id: &str, state: &str) {
+    pub(crate) async fn until_state(&self, id: &str, state: &str) {
         eventually(&format!("{id} is {state}"), async || {
             self.connection(id).await["state"] == state
         })
@@ -79,7 +87,7 @@ impl View {
     }
 
     /// All changes so far, oldest first.
-    async fn changes(&self) -> Vec<Names> {
+    pub(crate) async fn changes(&self) -> Vec<Names> {
         let listed = self.client.get(&self.at("/api/mcp/changes")).await;
         let listed = listed.data(200);
         let names = |value: &Value| -> Vec<String> {
@@ -92,7 +100,7 @@ impl View {
             .collect()
     }
 
-    async fn until_changes(&self, count: usize) -> Vec<Names> {
+    pub(crate) async fn until_changes(&self, count: usize) -> Vec<Names> {
         eventually(&format!("{count} changes"), async || {
             self.changes().await.len() >= count
         })
@@ -102,7 +110,7 @@ impl View {
 }
 
 /// Waits until something holds that has to be asked for.
-async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !holds().await {
         assert!(begun.elapsed() < DEADLINE * 2, "not in time: {what}");
@@ -110,7 +118,7 @@ async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-fn change(added: &[&str], removed: &[&str]) -> Names {
+pub(crate) fn change(added: &[&str], removed: &[&str]) -> Names {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     (owned(added), owned(removed))
 }
@@ -244,140 +252,4 @@ async fn what_cannot_tell_is_asked() {
     upstream.set_tools(&["b"]);
     let changes = house.seen.until_changes(2).await;
     assert_eq!(changes[1..], [change(&["b"], &["a"])]);
-}
-
-/// Two programs on one database, without Redis; the first has the server.
-async fn two_programs(upstream: &Pushing) -> (Programs, String) {
-    let database = TestDatabase::fresh(Backend::Postgres).await;
-    let folder = tempfile::tempdir().unwrap();
-    let url = database.url().to_owned();
-    let settings = [
-        ("DATABASE_URL", url.as_str()),
-        (
-            "TOOLCAST_SECRET_KEY",
-            "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=",
-        ),
-        ("TOOLCAST_ALLOW_PRIVATE_UPSTREAMS", "true"),
-    ];
-    let first = Program::serve_many(&folder, &settings).await;
-    let client = first.admin().await;
-    let workspace = client.workspace().await;
-    let seen = View { client, workspace };
-    let id = seen.register("One", &upstream.url()).await;
-    seen.until_state(&id, "READY").await;
-    let second = Program::serve_many(&folder, &settings).await;
-    let seen = View {
-        client: second.admin().await,
-        ..seen
-    };
-    let programs = Programs {
-        first,
-        second,
-        seen,
-        _kept: (database, folder),
-    };
-    (programs, id)
-}
-
-struct Programs {
-    first: Program,
-    second: Program,
-    /// Through the second.
-    seen: View,
-    _kept: (TestDatabase, tempfile::TempDir),
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_session_however_many_replicas_and_another_when_its_owner_is_killed() {
-    let upstream = Pushing::with(&["a"]).await;
-    let (programs, id) = two_programs(&upstream).await;
-    // Longer than a lease: the second had the time to take what is not its.
-    sleep(Duration::from_secs(10)).await;
-    assert_eq!((upstream.sessions(), upstream.begun()), (1, 1));
-    programs.first.signal("KILL").await;
-    let killed = Instant::now();
-    upstream.set_tools(&["b"]);
-    let changes = programs.seen.until_changes(2).await;
-    assert!(
-        killed.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        killed.elapsed()
-    );
-    assert_eq!(changes[1..], [change(&["b"], &["a"])]);
-    programs.seen.until_state(&id, "READY").await;
-    assert_eq!(programs.seen.changes().await.len(), 2);
-    assert_eq!(upstream.begun(), 2);
-    programs.second.signal("TERM").await;
-    assert!(programs.second.end().await.0.success());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_owner_that_slept_over_its_lease_writes_nothing() {
-    let upstream = Pushing::with(&["1"]).await;
-    let (programs, id) = two_programs(&upstream).await;
-    upstream.hold();
-    upstream.change(&["2"]);
-    eventually("the list is asked for", async || upstream.holds()).await;
-    programs.first.signal("STOP").await;
-    upstream.release();
-    upstream.set_tools(&["3"]);
-    let changes = programs.seen.until_changes(2).await;
-    assert_eq!(changes[1..], [change(&["3"], &["1"])]);
-    programs.first.signal("CONT").await;
-    // It ends its session: it has seen that the lease is over.
-    eventually("one session", async || upstream.sessions() == 1).await;
-    upstream.change(&["4"]);
-    let changes = programs.seen.until_changes(3).await;
-    assert_eq!(changes[2..], [change(&["4"], &["3"])]);
-    programs.seen.until_state(&id, "READY").await;
-    assert_eq!(programs.seen.changes().await.len(), 3);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delete_elsewhere_ends_the_session_within_a_renewal() {
-    let upstream = Pushing::with(&["a"]).await;
-    let (programs, id) = two_programs(&upstream).await;
-    let path = programs.seen.at(&format!("{PATH}/{id}"));
-    programs.seen.client.delete(&path).await.data(200);
-    let deleted = Instant::now();
-    eventually("the session ends", async || upstream.sessions() == 0).await;
-    assert!(
-        deleted.elapsed() < Duration::from_secs(6),
-        "{:?}",
-        deleted.elapsed()
-    );
-    let changes = programs.seen.until_changes(2).await;
-    assert_eq!(changes[1..], [change(&[], &["a"])]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refresh_elsewhere_and_a_notification_are_one_revision() {
-    let house = House::fresh(Backend::Postgres).await;
-    let upstream = Pushing::with(&["0"]).await;
-    let id = house.seen.register("One", &upstream.url()).await;
-    house.seen.until_state(&id, "READY").await;
-    let other = house.server.replica().await;
-    let there = View {
-        client: other.admin().await,
-        ..house.seen.clone()
-    };
-    let path = there.at(&format!("{PATH}/{id}/refresh"));
-    for round in 1..=15_u64 {
-        let name = round.to_string();
-        upstream.set_tools(&[&name]);
-        let refreshing = there.client.post(&path).json(&json!({}));
-        let telling = async {
-            sleep(Duration::from_millis(round * 20)).await;
-            upstream.notify();
-        };
-        let (refreshed, ()) = tokio::join!(refreshing, telling);
-        refreshed.data(200);
-        let changes = there
-            .until_changes(usize::try_from(round).unwrap() + 1)
-            .await;
-        assert_eq!(changes.len(), usize::try_from(round).unwrap() + 1);
-    }
-    sleep(Duration::from_secs(2)).await;
-    assert_eq!(there.changes().await.len(), 16);
-    assert_eq!(upstream.begun(), 1);
 }

@@ -39,8 +39,13 @@ impl<B: Book> Watch<'_, B> {
             tokio::select! {
                 biased;
                 () = sleep_until(pace.next()) => {}
-                // The supervisor ends us before it goes.
-                _ = self.signals.orders.changed() => continue,
+                changed = self.signals.orders.changed() => {
+                    if changed.is_err() {
+                        // Nobody orders any more: the end is on its way.
+                        std::future::pending::<()>().await;
+                    }
+                    continue;
+                }
                 event = session.next_event() => {
                     match self.hear(event, &mut pace) {
                         Ok(()) => continue,

@@ -186,7 +186,7 @@ fn says_another_era(error: &LinkError) -> bool {
 
 /// The same of `initialize`, to which a JSON-RPC error is an answer.
 fn says_another_transport(error: &LinkError) -> bool {
-    matches!(error.kind, Kind::Http { .. } | Kind::Protocol) && says_another_era(error)
+    matches!(error.kind, Kind::Http { .. }) && says_another_era(error)
 }
 
 /// How a conversation begins.

@@ -11,6 +11,7 @@ use http::{HeaderMap, Method};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
+use tokio::time::timeout;
 use url::Url;
 
 use super::error::{Kind, LinkError};
@@ -60,20 +61,13 @@ impl SseTransport {
         let limits = dial.limits;
         let body = response.bytes_stream();
         let mut events = events::events(body, Some(limits.silence), limits.bytes);
-        let endpoint = loop {
-            let event = events.next().await.unwrap_or_else(|| {
-                let text = "The server's stream ended before it named an endpoint";
-                Err(LinkError::protocol(text))
-            })?;
-            match (event.event.as_deref(), event.data) {
-                (Some("endpoint"), Some(uri)) => break endpoint(&dial.url, &uri)?,
-                (_, None) => {}
-                (_, Some(_)) => {
-                    let text = "The server's stream does not begin with an endpoint";
-                    return Err(LinkError::protocol(text));
-                }
-            }
-        };
+        // A stream of another sort is open and says nothing.
+        let naming = timeout(limits.push_opening, first(&mut events));
+        let uri = naming.await.unwrap_or(None);
+        let uri = uri.ok_or_else(|| {
+            LinkError::protocol("The server's stream does not begin with an endpoint")
+        })?;
+        let endpoint = endpoint(&dial.url, &uri)?;
         Ok(Self {
             client,
             endpoint,
@@ -81,6 +75,16 @@ impl SseTransport {
             events: Some(events),
             inbox: Arc::clone(inbox),
         })
+    }
+}
+
+/// What the first event says, if it is the one that this protocol begins with.
+async fn first(events: &mut Events) -> Option<String> {
+    loop {
+        let event = events.next().await?.ok()?;
+        if let Some(data) = event.data {
+            return (event.event.as_deref() == Some("endpoint")).then_some(data);
+        }
     }
 }
 

@@ -158,13 +158,6 @@ impl Pushing {
         self.inner().sessions.len()
     }
 
-    /// Sessions with an open stream.
-    pub fn listeners(&self) -> usize {
-        let inner = self.inner();
-        let ears = inner.sessions.values().flatten();
-        ears.filter(|ear| !ear.is_closed()).count()
-    }
-
     /// Sessions that were ever begun.
     pub fn begun(&self) -> usize {
         self.inner().begun

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::world::{Manner, World};
 use crate::model::{Command, ConnectionState, Ending, Push};
-use crate::upstream::link::{LinkError, LinkEvent};
+use crate::upstream::link::LinkEvent;
 use crate::upstream::trouble;
 
 async fn ready(manner: Manner) -> World {

@@ -139,13 +139,11 @@ impl Session for Talk {
             let answer = {
                 let mut seen = self.peer.seen();
                 seen.lists += 1;
-                if !seen.live.contains(&self.number) {
-                    Err(trouble::closed())
-                } else {
-                    match manner.lists_fail.or(manner.refuses) {
-                        Some(error) => Err(error),
-                        None => Ok(seen.tools.clone()),
-                    }
+                let error = manner.lists_fail.or(manner.refuses);
+                match error {
+                    _ if !seen.live.contains(&self.number) => Err(trouble::closed()),
+                    Some(error) => Err(error),
+                    None => Ok(seen.tools.clone()),
                 }
             };
             if manner.echoes {
