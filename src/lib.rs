@@ -38,6 +38,8 @@ pub mod catalog;
 pub mod config;
 pub mod failpoint;
 pub mod feed;
+pub mod key;
+pub mod local;
 pub mod model;
 pub mod net;
 pub mod seal;

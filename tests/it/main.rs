@@ -12,10 +12,12 @@ mod support;
 
 mod access;
 mod any_body;
+mod api_keys;
 mod architecture;
 mod browser;
 mod browser_pages;
 mod crash;
+mod discover;
 mod disk_full;
 mod documents;
 mod first_start;
