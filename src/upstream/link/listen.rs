@@ -73,7 +73,12 @@ impl Listening {
             listening.map_err(|_| LinkError::timeout("acknowledge the listening"))??;
         if subscription.acknowledged().tools_list_changed != Some(true) {
             let text = "The server does not tell of changed tools";
-            return Err(LinkError::new(Kind::Rpc { code: NOTHING_OF_TOOLS }, text));
+            return Err(LinkError::new(
+                Kind::Rpc {
+                    code: NOTHING_OF_TOOLS,
+                },
+                text,
+            ));
         }
         Ok(subscription)
     }
