@@ -7,8 +7,7 @@ use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::auth::{Auth, Key, KeyDraft};
-use crate::command::printable;
-use crate::local::Local;
+use crate::local::{Local, printable};
 use crate::model::ids::{KeyId, WorkspaceId};
 use crate::model::{Permission, RefusalKind};
 use crate::store;

@@ -36,7 +36,6 @@ pub mod api;
 pub mod app;
 pub mod auth;
 pub mod catalog;
-mod command;
 pub mod config;
 pub mod demo;
 pub mod failpoint;

@@ -2,15 +2,18 @@
 //! `serve` or without one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use tokio_util::task::TaskTracker;
 
 use crate::auth::{self, Auth};
-use crate::command;
 use crate::config::{Config, Secret};
-use crate::model::SystemClock;
-use crate::store::Db;
+use crate::feed::{self, Caps, Feed};
+use crate::model::{Clock, SystemClock};
+use crate::store::retention::Retention;
+use crate::store::{self, Db, Place, meta};
 
 /// Which service is meant.
 #[derive(Debug, Args)]
@@ -52,14 +55,30 @@ impl Local {
     /// Opens the service's database for one piece of work.
     pub async fn with_auth(self, work: impl AsyncFnOnce(&Auth) -> Result<()>) -> Result<()> {
         let config = config(&self)?;
-        let db = command::open(&config).await?;
+        let db = open(&config).await?;
         let done = match auth(&config, db.clone()).await {
             Ok(auth) => work(&auth).await,
             Err(error) => Err(error),
         };
         db.close().await;
-        done.map_err(command::explained)
+        done.map_err(explained)
     }
+}
+
+/// What went wrong, in words that help whoever typed the command.
+pub(crate) fn explained(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(store::Error::Busy) => anyhow!("the database is locked by another write: try again"),
+        _ => error,
+    }
+}
+
+/// A name as a terminal may show it: names may hold anything, a terminal's commands included.
+#[must_use]
+pub fn printable(name: &str) -> String {
+    name.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
 }
 
 /// The settings of `serve` that matter here, judged by the same rules.
@@ -76,9 +95,67 @@ fn config(args: &Local) -> Result<Config> {
     Ok(Config::from_flags(flags)?)
 }
 
+/// The database of the service, which must be there.
+pub(crate) async fn open(config: &Config) -> Result<Db> {
+    let url = config.database_url.reveal();
+    let place = Place::of(url).context(
+        "DATABASE_URL: expected sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE",
+    )?;
+    let empty = || {
+        anyhow!("DATABASE_URL: there is no Toolcast database in {place}; `toolcast serve` makes it")
+    };
+    // Opening would make an empty one.
+    if matches!(&place, Place::File(path) if !path.is_file()) {
+        return Err(empty());
+    }
+    let options = store::Options {
+        url: url.to_owned(),
+        connections: 1,
+    };
+    let explained = |error: &store::Error| anyhow!("DATABASE_URL: {}", place.explain(error));
+    let db = Db::connect(&options)
+        .await
+        .map_err(|error| explained(&error))?;
+    // Only `serve` migrates.
+    match meta::check_schema(&db).await {
+        Ok(()) => Ok(db),
+        // It has no tables.
+        Err(store::Error::Broken(_)) => Err(empty()),
+        Err(error) => Err(explained(&error)),
+    }
+}
+
+/// A feed that is written and that nobody follows or prunes here; `serve` sees what is written.
+pub(crate) async fn feed(config: &Config, db: &Db, clock: Arc<dyn Clock>) -> Result<Feed> {
+    let base_stamp = meta::base_stamp(db).await?;
+    let caps = Caps {
+        per_user: 0,
+        per_workspace: 0,
+        total: 0,
+    };
+    let options = feed::Options {
+        public_url: config.public_url(config.listen)?,
+        heartbeat: Duration::from_secs(30),
+        caps,
+        retention: Retention {
+            age: Duration::MAX,
+            changes: i64::MAX,
+            definition_bytes: i64::MAX,
+        },
+    };
+    Ok(Feed::new(
+        db.clone(),
+        clock,
+        TaskTracker::new(),
+        base_stamp,
+        options,
+        feed::Relay::Local,
+    ))
+}
+
 async fn auth(config: &Config, db: Db) -> Result<Auth> {
     let clock = Arc::new(SystemClock);
-    let feed = command::feed(config, &db, clock.clone()).await?;
+    let feed = feed(config, &db, clock.clone()).await?;
     let options = auth::Options {
         public_url: config.public_url(config.listen)?,
         admin: None,

@@ -10,9 +10,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 
 use crate::auth::{Auth, Role, User, UserDraft};
-use crate::command::printable;
 use crate::config::Secret;
-use crate::local::Local;
+use crate::local::{Local, printable};
 use crate::model::RefusalKind;
 use crate::store;
 

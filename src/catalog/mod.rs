@@ -11,6 +11,7 @@ mod arguments;
 mod connections;
 mod discover;
 mod endpoint;
+mod external_calls;
 mod external_servers;
 mod external_tools;
 mod headers;

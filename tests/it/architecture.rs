@@ -31,7 +31,7 @@ const TABLE: &[(&str, &[&str])] = &[
 
 /// The top of the house: may use all, and is used by nobody but each other.
 const TOP: &[&str] = &[
-    "app", "command", "import", "key", "lib", "local", "main", "user", "watch",
+    "app", "import", "key", "lib", "local", "main", "user", "watch",
 ];
 
 /// One source file.

@@ -362,8 +362,8 @@ both! {
         db.close().await;
         let bytes = sealed.as_bytes();
         assert!(!bytes.windows(6).any(|window| window == b"s3cret"));
-        let sealer = toolcast::seal::Sealer::new([1; 32], None);
-        let open = |id: &str| toolcast::upstream::read_headers(&sealer, &id.into(), Some(&sealed));
+        let key = toolcast::seal::Sealer::new([1; 32], None);
+        let open = |id: &str| toolcast::upstream::read_headers(&key, &id.into(), Some(&sealed));
         assert_eq!(open(&id).unwrap(), [("Authorization".to_owned(), "Bearer h-s3cret".to_owned())]);
         assert!(open("mcp-00000000").is_err());
     }

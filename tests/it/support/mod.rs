@@ -26,7 +26,7 @@ pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
-pub use mcp::{Answer as CallAnswer, Mcp, Mood};
+pub use mcp::{Mcp, Mood, Said};
 pub use owner::{Held, Owner};
 pub use peer::{Peer, peers_home};
 pub use program::{Program, toolcast};
