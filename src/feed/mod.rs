@@ -22,6 +22,7 @@ mod history;
 mod hub;
 mod line;
 mod open;
+mod own;
 mod page;
 mod prune;
 mod reader;
