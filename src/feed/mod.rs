@@ -9,6 +9,9 @@
 //!                   ^                                                       ^
 //! tick ─ once a second, whatever was lost                beat ─ heartbeats, rights
 //! ```
+//!
+//! On SQLite a commit has seen what a reader would find, and takes the reader's place where that comes
+//! to the same (`own`).
 
 mod access;
 mod beat;

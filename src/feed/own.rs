@@ -87,3 +87,6 @@ pub(super) fn append(shared: &Shared, own: &Own) -> bool {
     shared.hub.give_back(&topic, !continues);
     true
 }
+
+#[cfg(test)]
+mod tests;
