@@ -162,6 +162,24 @@ impl Hub {
         taken
     }
 
+    /// Whether anyone here follows a workspace.
+    pub(super) fn follows(&self, workspace: &WorkspaceId) -> bool {
+        self.index().topics.contains_key(workspace)
+    }
+
+    /// Takes a topic that nobody reads and that does not wait to be read. It must be given back.
+    pub(super) fn take_resting(&self, workspace: &WorkspaceId) -> Option<Arc<Topic>> {
+        let topic = self.index().topics.get(workspace).cloned()?;
+        let _queue = self.queue();
+        let mut reading = topic.reading();
+        let rests = *reading == Reading::Not;
+        if rests {
+            *reading = Reading::Taken;
+        }
+        drop(reading);
+        rests.then_some(topic)
+    }
+
     /// Gives a topic back after reading; `unfinished` queues it again.
     pub(super) fn give_back(&self, topic: &Arc<Topic>, unfinished: bool) {
         let mut queue = self.queue();

@@ -9,6 +9,9 @@
 //!                   ^                                                       ^
 //! tick ─ once a second, whatever was lost                beat ─ heartbeats, rights
 //! ```
+//!
+//! On SQLite a commit has seen what a reader would find, and takes the reader's place where that comes
+//! to the same (`own`).
 
 mod access;
 mod asked;
@@ -24,6 +27,7 @@ mod history;
 mod hub;
 mod line;
 mod open;
+mod own;
 mod page;
 mod prune;
 mod reader;

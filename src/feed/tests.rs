@@ -1,10 +1,10 @@
 //! A model of topic and stream under every order of events.
 //!
 //! The real hub, readers' steps, tick, pages and streams over a real database, driven one step at
-//! a time in an order that a seed decides: {commit, wake, tick, register, judge, join, begin a read,
-//! end a read, poll, lag, leave, return}. Each stream's changes must be complete and in order, or
-//! say with one `resync` where they are not; whoever is not woken must have nothing to read; and
-//! beside that each knows in the end where every external server stands.
+//! a time in an order that a seed decides: {commit elsewhere or here, wake, tick, register, judge,
+//! join, begin a read, end a read, poll, lag, leave, return}. Each stream's changes must be complete
+//! and in order, or say with one `resync` where they are not; whoever is not woken must have nothing
+//! to read; and beside that each knows in the end where every external server stands.
 
 mod sessions;
 
@@ -32,7 +32,7 @@ use crate::store::{self, meta, users, workspaces};
 
 /// Lets everyone in: this is about what is read, not about who may.
 #[derive(Debug)]
-struct Everyone;
+pub(super) struct Everyone;
 
 impl Rights for Everyone {
     fn check<'a>(&'a self, holders: &'a [Holder]) -> BoxFuture<'a, Result<Vec<Verdict>>> {
@@ -248,6 +248,7 @@ impl World {
     async fn step(&mut self, step: &Step) {
         match step {
             Step::Commit(count) => self.commit(*count).await,
+            Step::CommitHere(count) => self.commit_here(*count).await,
             Step::Wake => self.shared.hub.wake(&self.workspace),
             Step::Session(event) => self.happen(event).await,
             Step::Tick => tick::look(&self.shared).await.unwrap(),
@@ -277,12 +278,19 @@ impl World {
 
     /// As another process: nothing here is woken.
     pub(super) async fn commit(&self, count: usize) {
-        let mut write = self
-            .elsewhere
-            .begin(&self.workspace)
-            .await
-            .unwrap()
-            .unwrap();
+        self.commit_by(&self.elsewhere, count).await;
+    }
+
+    /// As this process: its streams are woken, with a read or without.
+    pub(super) async fn commit_here(&self, count: usize) {
+        let here = Feed {
+            shared: Arc::clone(&self.shared),
+        };
+        self.commit_by(&here, count).await;
+    }
+
+    async fn commit_by(&self, feed: &Feed, count: usize) {
+        let mut write = feed.begin(&self.workspace).await.unwrap().unwrap();
         let tool = Tool {
             name: "t".to_owned(),
             description: String::new(),
@@ -447,6 +455,7 @@ async fn workspace(db: &Db) -> WorkspaceId {
 
 #[derive(Debug, Clone)]
 enum Step {
+    CommitHere(usize),
     Commit(usize),
     Wake,
     Session(sessions::Event),
@@ -475,6 +484,8 @@ fn calm_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1_usize..6).prop_map(Step::Commit),
         1 => (100_usize..300).prop_map(Step::Commit),
+        3 => (1_usize..6).prop_map(Step::CommitHere),
+        1 => (100_usize..300).prop_map(Step::CommitHere),
         3 => Just(Step::Wake),
         8 => sessions::event().prop_map(Step::Session),
         1 => Just(Step::Tick),

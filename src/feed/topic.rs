@@ -1,8 +1,8 @@
 //! A replica's view of one workspace: the newest frames and the streams that read them.
 //!
-//! A stream owns a cursor and no queue, so one slow reader costs nobody anything. Only the reader
-//! appends, last + 1 only; whatever does not continue what is here begins a new *generation*, and
-//! every stream of an older one is told to read everything again.
+//! A stream owns a cursor and no queue, so one slow reader costs nobody anything. Only whoever has
+//! taken the topic to read it appends, last + 1 only; whatever does not continue what is here begins
+//! a new *generation*, and every stream of an older one is told to read everything again.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

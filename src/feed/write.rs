@@ -1,6 +1,7 @@
 //! One write: its rows, the changes and revocations that go with them, and the wake-up.
 
 use super::Feed;
+use super::own::{self, Own};
 use super::relay::{Announced, News};
 use crate::failpoint;
 use crate::model::ids::{ServerId, WorkspaceId};
@@ -18,6 +19,8 @@ pub struct Write {
     told: Vec<Announced>,
     /// Servers of which a state was written.
     states: Vec<(WorkspaceId, ServerId)>,
+    /// What a reader need not read; `None` when it has to.
+    own: Option<Own>,
     /// Written just before COMMIT, because their counter is the last lock.
     revocations: Vec<(Subject, Ended)>,
 }
@@ -36,6 +39,7 @@ impl Write {
             workspace,
             told: Vec::new(),
             states: Vec::new(),
+            own: None,
             revocations: Vec::new(),
         }
     }
@@ -62,7 +66,12 @@ impl Write {
             diff,
             at,
         };
-        let revision = changes::append(&mut self.tx, &change).await?;
+        let placed = changes::append(&mut self.tx, &change).await?;
+        let revision = placed.revision;
+        let is_first = self.told.is_empty();
+        if self.own.is_some() || is_first && self.feed.shared.hub.follows(workspace) {
+            self.own = Own::and(self.own.take(), &change, &placed);
+        }
         self.told.push(Announced {
             source,
             server: server.clone(),
@@ -105,10 +114,15 @@ impl Write {
             revocations::append(&mut self.tx, &self.revocations, now).await?;
         }
         failpoint::pass("feed.before_commit", key(self.workspace.as_ref())).await;
+        // One that takes rights away is not the last to have looked at them.
+        let own = self.own.take().filter(|_| self.revocations.is_empty());
         let committed = self.tx.commit().await;
         failpoint::pass("feed.between_commit_and_wake", key(self.workspace.as_ref())).await;
         let shared = &self.feed.shared;
-        if let Some(workspace) = &self.workspace {
+        let is_appended = committed.is_ok() && own.is_some_and(|own| own::append(shared, &own));
+        if let Some(workspace) = &self.workspace
+            && !is_appended
+        {
             shared.local.wake(workspace);
         }
         for (workspace, server) in &self.states {

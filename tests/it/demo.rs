@@ -24,11 +24,11 @@ async fn it_shows_changes_and_leaves_nothing_behind() {
     let first = demo.next_line().await;
     let base = first.strip_prefix("Toolcast is at ").expect("where it is");
     assert!(base.starts_with("http://127.0.0.1:"), "{base}");
-    let (mut link, mut data) = (String::new(), String::new());
+    let (mut sign_in, mut data) = (String::new(), String::new());
     loop {
         let line = demo.next_line_or_blank().await;
         if let Some(rest) = line.strip_prefix("  sign in   ") {
-            link = rest.split(' ').next().unwrap().to_owned();
+            sign_in = rest.split(' ').next().unwrap().to_owned();
         }
         if let Some(rest) = line.strip_prefix("  data      ") {
             data = rest.to_owned();
@@ -38,7 +38,7 @@ async fn it_shows_changes_and_leaves_nothing_behind() {
         }
     }
     assert!(Path::new(&data).starts_with(folder.path()), "{data}");
-    let path = link.strip_prefix(base).expect("a link to it");
+    let path = sign_in.strip_prefix(base).expect("a link to it");
     assert_eq!(Client::new(base).get(path).await.status, 200);
 
     // It is watched, its tools come, go and change, each told in a line.
