@@ -5,6 +5,7 @@ mod dependencies;
 mod files;
 mod keys;
 mod limits;
+mod parts;
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,17 +22,17 @@ use url::Url;
 use self::crew::Crew;
 use self::files::{Files, Lock};
 use self::limits::Limits;
+pub(crate) use self::parts::catalog_beside;
 use crate::api::{AppState, health, layers};
-use crate::auth::{self, Auth};
-use crate::catalog::{self, Catalog};
+use crate::auth::Auth;
+use crate::catalog::Catalog;
 use crate::config::Config;
-use crate::feed::{self, Caps, Feed};
+use crate::feed::Feed;
 use crate::model::Clock;
 use crate::net::Net;
 use crate::seal::Sealer;
 use crate::serve::{self, Serve};
 use crate::server;
-use crate::store::retention::Retention;
 use crate::store::{self, Db, Place, meta};
 
 /// How long requests and streams may take to end after the signal. With what follows the process
@@ -51,7 +52,9 @@ pub struct App {
     router: Router,
     server: server::Options,
     crew: Crew,
+    auth: Auth,
     feed: Feed,
+    catalog: Catalog,
     net: Net,
     db: Db,
     files: Option<Files>,
@@ -95,25 +98,19 @@ impl App {
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
-            feed_options(config, limits),
+            parts::feed_options(config, url.clone(), limits),
             relay.clone(),
         );
-        let auth = Auth::new(
-            db.clone(),
-            Arc::clone(&clock),
-            feed.clone(),
-            auth_options(config, &url),
-        );
-        let catalog_options = catalog::Options {
-            public_url: url.clone(),
+        let options = parts::auth_options(config, url.clone());
+        let auth = Auth::new(db.clone(), Arc::clone(&clock), feed.clone(), options);
+        let ground = parts::Ground {
+            db: db.clone(),
+            clock: Arc::clone(&clock),
+            feed: feed.clone(),
+            sealer: sealer.clone(),
+            net: net.clone(),
         };
-        let catalog = Catalog::new(
-            db.clone(),
-            Arc::clone(&clock),
-            feed.clone(),
-            sealer.clone(),
-            catalog_options,
-        );
+        let (catalog, upstream) = ground.catalog(config, url.clone(), crew.tasks.clone());
 
         let sign_in_link = auth
             .first_start()
@@ -125,6 +122,9 @@ impl App {
         for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
             crew.run(name, task);
         }
+        for (name, task) in upstream.tasks(&crew.stop.soft) {
+            crew.run(name, task);
+        }
         let rooms = serve::Rooms {
             auth: auth.clone(),
             catalog: catalog.clone(),
@@ -133,10 +133,14 @@ impl App {
             sealer,
             clock,
         };
-        let serve = serving(rooms, config, &url, address, &crew);
+        let options = parts::serve_options(config, url.clone(), address);
+        let serve = Serve::new(rooms, &options);
+        for (name, task) in serve.tasks(&crew.stop.soft) {
+            crew.run(name, task);
+        }
         let state = AppState {
-            auth,
-            catalog,
+            auth: auth.clone(),
+            catalog: catalog.clone(),
             feed: feed.clone(),
             serve,
             proxies: config.trusted_proxies.clone().into(),
@@ -155,7 +159,9 @@ impl App {
                 h2c: config.h2c,
             },
             crew,
+            auth,
             feed,
+            catalog,
             net,
             db,
             key_file: files
@@ -174,10 +180,28 @@ impl App {
         self.address
     }
 
+    /// Where people reach it.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// A handle on who may do what.
+    #[must_use]
+    pub fn auth(&self) -> &Auth {
+        &self.auth
+    }
+
     /// A handle on the feed it serves.
     #[must_use]
     pub fn feed(&self) -> &Feed {
         &self.feed
+    }
+
+    /// A handle on its use cases.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     /// The guarded client for what it asks of others.
@@ -194,7 +218,9 @@ impl App {
             self.url.as_str().trim_end_matches('/')
         )];
         if let Some(link) = &self.sign_in_link {
-            lines.push(format!("  sign in   {link} (once, within 12 hours)"));
+            lines.push(format!(
+                "  sign in   {link} (once, within 12 hours, until the next start)"
+            ));
         }
         match &self.files {
             Some(files) => {
@@ -324,52 +350,4 @@ fn router(state: AppState, health: Router, config: &Config, url: &Url) -> Result
         allowed: config.allowed_origins.clone(),
     };
     Ok(layers::around(routes, &origins)?)
-}
-
-fn auth_options(config: &Config, url: &Url) -> auth::Options {
-    let admin = config
-        .admin_email
-        .clone()
-        .zip(config.admin_password.as_ref());
-    auth::Options {
-        public_url: url.clone(),
-        admin: admin.map(|(email, password)| (email, password.reveal().to_owned())),
-        hashing: std::thread::available_parallelism().map_or(1, usize::from),
-    }
-}
-
-/// Workflow servers spoken as MCP, with what they live on.
-fn serving(
-    rooms: serve::Rooms,
-    config: &Config,
-    url: &Url,
-    address: SocketAddr,
-    crew: &Crew,
-) -> Serve {
-    let options = serve::Options {
-        public_url: url.clone(),
-        address,
-        allowed_origins: config.allowed_origins.clone(),
-    };
-    let serve = Serve::new(rooms, &options);
-    for (name, task) in serve.tasks(&crew.stop.soft) {
-        crew.run(name, task);
-    }
-    serve
-}
-
-fn feed_options(config: &Config, limits: Limits) -> feed::Options {
-    feed::Options {
-        heartbeat: config.heartbeat,
-        caps: Caps {
-            per_user: config.max_streams_per_user,
-            per_workspace: config.max_streams_per_workspace,
-            total: limits.streams,
-        },
-        retention: Retention {
-            age: config.feed_keep,
-            changes: config.feed_keep_changes,
-            definition_bytes: config.feed_keep_definitions,
-        },
-    }
 }

@@ -92,8 +92,8 @@ pub struct Config {
         hide_env = true, value_delimiter = ',', value_parser = values::network)]
     pub trusted_proxies: Vec<IpNet>,
 
-    /// Whether external servers and endpoints may have addresses that are not the internet's
-    /// [default: true on a `SQLite` file while listening on loopback, else false]
+    /// External servers and endpoints may have addresses that are not the internet's: by default
+    /// true on a SQLite file while listening on loopback, else false
     #[arg(long, env = "TOOLCAST_ALLOW_PRIVATE_UPSTREAMS",
         value_name = "TOOLCAST_ALLOW_PRIVATE_UPSTREAMS", hide_env = true,
         default_missing_value = "true", num_args = 0..=1, require_equals = true,
@@ -104,6 +104,18 @@ pub struct Config {
     #[arg(long, env = "TOOLCAST_ALLOWED_MCP_DOMAINS", value_name = "TOOLCAST_ALLOWED_MCP_DOMAINS",
         hide_env = true, value_delimiter = ',', value_parser = values::domain)]
     pub allowed_mcp_domains: Vec<String>,
+
+    /// Time between two looks at an external server that cannot tell of changes; up to ten times that
+    /// while nothing changes
+    #[arg(long, env = "TOOLCAST_POLL_INTERVAL", value_name = "TOOLCAST_POLL_INTERVAL",
+        hide_env = true, default_value = "30s", value_parser = values::poll_interval)]
+    pub poll_interval: Duration,
+
+    /// External servers of one workspace that are connected to for the first time at once
+    #[arg(long, env = "TOOLCAST_CONNECTS_PER_WORKSPACE",
+        value_name = "TOOLCAST_CONNECTS_PER_WORKSPACE", hide_env = true, default_value = "5",
+        value_parser = values::count)]
+    pub connects_per_workspace: usize,
 
     /// E-mail of the first instance admin; goes with the password; ignored once there are users
     #[arg(
@@ -212,6 +224,14 @@ impl Config {
         let command = Self::augment_args(Command::new("toolcast").no_binary_name(true));
         let command = command.mut_args(|arg| arg.env(Resettable::Reset));
         Self::from_arg_matches(&command.try_get_matches_from(flags)?)
+    }
+
+    /// From the environment alone, for the commands that work beside `serve`.
+    pub fn from_environment() -> Result<Self, clap::Error> {
+        let command = Self::augment_args(Command::new("toolcast").no_binary_name(true));
+        let command = without_empty_variables(command);
+        let none: [OsString; 0] = [];
+        Self::from_arg_matches(&command.try_get_matches_from(none)?)
     }
 
     /// What no single value can be judged by, and the secrets.

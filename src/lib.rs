@@ -26,9 +26,11 @@
 //! | [`seal`], [`net`], [`store`] | model |
 //! | [`feed`] | model, store |
 //! | [`auth`] | model, store, seal, feed |
-//! | [`catalog`] | model, store, seal, feed, auth |
+//! | [`upstream`] | model, store, seal, net, feed |
+//! | [`catalog`] | model, store, seal, net, feed, auth, upstream |
 //! | [`serve`] | model, seal, net, feed, auth, catalog |
-//! | [`api`], [`web`] | model, feed, auth, catalog, serve; web also api |
+//! | [`api`], [`web`] | model, feed, auth, catalog, upstream, serve; web also api |
+//! | [`demo`] | model, auth, catalog |
 //! | [`app`], the command line | all |
 
 pub mod api;
@@ -36,8 +38,10 @@ pub mod app;
 pub mod auth;
 pub mod catalog;
 pub mod config;
+pub mod demo;
 pub mod failpoint;
 pub mod feed;
+pub mod import;
 pub mod key;
 pub mod local;
 pub mod model;
@@ -47,6 +51,7 @@ pub mod serve;
 pub mod server;
 pub mod store;
 pub mod telemetry;
+pub mod upstream;
 pub mod user;
 pub mod watch;
 pub mod web;

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::auth::{self, Auth};
 use crate::config::{Config, Secret};
 use crate::feed::{self, Caps, Feed};
-use crate::model::SystemClock;
+use crate::model::{Clock, SystemClock};
 use crate::store::retention::Retention;
 use crate::store::{self, Db, Place, meta};
 
@@ -61,12 +61,15 @@ impl Local {
             Err(error) => Err(error),
         };
         db.close().await;
-        done.map_err(|error| match error.downcast_ref() {
-            Some(store::Error::Busy) => {
-                anyhow!("the database is locked by another write: try again")
-            }
-            _ => error,
-        })
+        done.map_err(explained)
+    }
+}
+
+/// What went wrong, in words that help whoever typed the command.
+pub(crate) fn explained(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(store::Error::Busy) => anyhow!("the database is locked by another write: try again"),
+        _ => error,
     }
 }
 
@@ -92,7 +95,8 @@ fn config(args: &Local) -> Result<Config> {
     Ok(Config::from_flags(flags)?)
 }
 
-async fn open(config: &Config) -> Result<Db> {
+/// The database of the service, which must be there.
+pub(crate) async fn open(config: &Config) -> Result<Db> {
     let url = config.database_url.reveal();
     let place = Place::of(url).context(
         "DATABASE_URL: expected sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE",
@@ -121,16 +125,16 @@ async fn open(config: &Config) -> Result<Db> {
     }
 }
 
-async fn auth(config: &Config, db: Db) -> Result<Auth> {
-    let clock = Arc::new(SystemClock);
-    let base_stamp = meta::base_stamp(&db).await?;
+/// A feed that is written and that nobody follows or prunes here; `serve` sees what is written.
+pub(crate) async fn feed(config: &Config, db: &Db, clock: Arc<dyn Clock>) -> Result<Feed> {
+    let base_stamp = meta::base_stamp(db).await?;
     let caps = Caps {
         per_user: 0,
         per_workspace: 0,
         total: 0,
     };
-    // Nothing follows or prunes the feed here; `serve` sees what is written.
-    let feed_options = feed::Options {
+    let options = feed::Options {
+        public_url: config.public_url(config.listen)?,
         heartbeat: Duration::from_secs(30),
         caps,
         retention: Retention {
@@ -139,15 +143,19 @@ async fn auth(config: &Config, db: Db) -> Result<Auth> {
             definition_bytes: i64::MAX,
         },
     };
-    let tasks = TaskTracker::new();
-    let feed = Feed::new(
+    Ok(Feed::new(
         db.clone(),
-        clock.clone(),
-        tasks,
+        clock,
+        TaskTracker::new(),
         base_stamp,
-        feed_options,
+        options,
         feed::Relay::Local,
-    );
+    ))
+}
+
+async fn auth(config: &Config, db: Db) -> Result<Auth> {
+    let clock = Arc::new(SystemClock);
+    let feed = feed(config, &db, clock.clone()).await?;
     let options = auth::Options {
         public_url: config.public_url(config.listen)?,
         admin: None,

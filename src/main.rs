@@ -12,10 +12,11 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use toolcast::app::App;
 use toolcast::config::{self, Config, without_empty_variables};
 use toolcast::model::SystemClock;
-use toolcast::{key, telemetry, user, watch};
+use toolcast::{demo, import, key, telemetry, user, watch};
 
 #[cfg(all(unix, feature = "jemalloc"))]
 #[global_allocator]
@@ -37,12 +38,24 @@ enum Command {
                       also from a file `.env` in the current folder. Flags win."
     )]
     Serve(Box<Config>),
+    /// Try it out: the service on a temporary file with something to see in it
+    #[command(
+        after_help = "Prints a link to sign in with and a line for every event. Everything \
+                            is gone when it ends."
+    )]
+    Demo(demo::Options),
     /// Make and list users, set passwords; works beside a running service
     User(user::UserArgs),
     /// Make, list and revoke API keys; works beside a running service
     Key(key::KeyArgs),
     /// Print a workspace's changes as they happen
     Watch(watch::Options),
+    /// Register the remote MCP servers of a client's configuration file
+    #[command(
+        after_help = "The settings are those of `toolcast serve`, from the environment and a file \
+                      `.env` in the current folder."
+    )]
+    Import(import::ImportArgs),
 }
 
 fn main() -> ExitCode {
@@ -67,9 +80,11 @@ fn run() -> Result<ExitCode> {
     let code = runtime.block_on(async {
         match line.command {
             Command::Serve(config) => serve(&config).await,
+            Command::Demo(options) => demo(&options).await,
             Command::User(args) => user::run(args).await.map(|()| ExitCode::SUCCESS),
             Command::Key(args) => key::run(args).await.map(|()| ExitCode::SUCCESS),
             Command::Watch(options) => watch(&options).await,
+            Command::Import(args) => import::run(args).await,
         }
     });
     // A password may still be hashed for someone who is gone.
@@ -112,6 +127,57 @@ async fn serve(config: &Config) -> Result<ExitCode> {
         done = app.run(async { _ = seen.await }) => done.map(|()| ExitCode::SUCCESS),
         () = twice => std::process::exit(130),
     }
+}
+
+/// The service, a server to watch, and a watcher, in one process until a signal.
+async fn demo(options: &demo::Options) -> Result<ExitCode> {
+    let folder = demo::Folder::make()?;
+    let config = Config::from_flags([
+        format!("--listen={}", options.listen),
+        format!("--database-url={}", folder.database_url()?),
+        "--allow-private-upstreams=true".to_owned(),
+        "--log=warn".to_owned(),
+    ])?;
+    telemetry::start(&config)?;
+    let mut signals = Signals::new()?;
+    let app = App::build(&config, Arc::new(SystemClock)).await?;
+    let sample = demo::SampleServer::bind().await?;
+    let scene = demo::set_up(app.auth(), app.catalog(), app.url(), sample.url()).await?;
+    writeln!(io::stdout(), "{}\n", app.welcome())?;
+
+    let watching = watch::Options {
+        workspace: scene.workspace.to_string(),
+        url: app.url().clone(),
+        api_key: Some(scene.key.as_str().into()),
+        email: None,
+        password: None,
+    };
+    let stop = CancellationToken::new();
+    let parts = async {
+        // Whichever ends first ends the others.
+        let (served, sampled, watched) = tokio::join!(
+            ending(&stop, app.run(stop.cancelled())),
+            ending(&stop, sample.serve(stop.clone())),
+            ending(&stop, watch::run(&watching, stop.cancelled())),
+        );
+        served.and(sampled).and(watched)
+    };
+    let twice = async {
+        signals.next().await;
+        stop.cancel();
+        signals.next().await;
+    };
+    tokio::select! {
+        done = Box::pin(parts) => done.map(|()| ExitCode::SUCCESS),
+        () = twice => std::process::exit(130),
+    }
+}
+
+/// Stops all when one part ends.
+async fn ending(stop: &CancellationToken, part: impl Future<Output = Result<()>>) -> Result<()> {
+    let done = part.await;
+    stop.cancel();
+    done
 }
 
 async fn watch(options: &watch::Options) -> Result<ExitCode> {

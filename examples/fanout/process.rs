@@ -1,6 +1,8 @@
 //! A role in a process of its own, and what the system says it costs.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -10,12 +12,19 @@ pub(crate) struct Process {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
+    /// CPU of each thread it ever had, in nanoseconds.
+    threads: HashMap<PathBuf, u64>,
 }
 
 impl Process {
     pub(crate) fn start(role: &str) -> Self {
+        Self::start_with(role, &[])
+    }
+
+    pub(crate) fn start_with(role: &str, flags: &[&str]) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--role", role])
+            .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -26,6 +35,18 @@ impl Process {
             child,
             input,
             output,
+            threads: HashMap::new(),
+        }
+    }
+
+    /// Waits until a role that listens says where.
+    pub(crate) fn ready(mut self) -> Ready {
+        let url = self.hear();
+        let address = url.strip_prefix("http://").unwrap().to_owned();
+        Ready {
+            process: self,
+            url,
+            address,
         }
     }
 
@@ -43,19 +64,18 @@ impl Process {
     }
 
     /// CPU it has used, user and system, all threads.
-    pub(crate) fn cpu(&self) -> Duration {
-        // One tick is 10 ms on every Linux that matters (USER_HZ).
-        const TICK: Duration = Duration::from_millis(10);
-        let stat = self.proc("stat");
-        // The name in parentheses may hold anything, so count from its end.
-        let fields: Vec<&str> = stat
-            .rsplit_once(')')
-            .unwrap()
-            .1
-            .split_whitespace()
-            .collect();
-        let ticks: u32 = fields[11].parse::<u32>().unwrap() + fields[12].parse::<u32>().unwrap();
-        TICK * ticks
+    pub(crate) fn cpu(&mut self) -> Duration {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        for task in std::fs::read_dir(tasks).unwrap() {
+            let task = task.unwrap().path();
+            // One that has ended meanwhile keeps what it had.
+            let Ok(stat) = std::fs::read_to_string(task.join("schedstat")) else {
+                continue;
+            };
+            let nanos = stat.split(' ').next().unwrap().parse().unwrap();
+            self.threads.insert(task, nanos);
+        }
+        Duration::from_nanos(self.threads.values().sum())
     }
 
     /// Bytes of memory it holds.
@@ -75,6 +95,13 @@ impl Process {
     fn proc(&self, file: &str) -> String {
         std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap()
     }
+}
+
+/// A role that listens.
+pub(crate) struct Ready {
+    pub(crate) process: Process,
+    pub(crate) url: String,
+    pub(crate) address: String,
 }
 
 impl Drop for Process {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Access, ApiResult, Query, Reading, ok, with_revision};
 use crate::feed::Feed;
-use crate::model::ids::ServerId;
+use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Change, ChangedTool, Definition, Revision, Source};
 
 /// Changes of a page when nothing is said.
@@ -63,18 +63,33 @@ impl From<Change> for Item {
     }
 }
 
+impl Asked {
+    /// The same, of one server.
+    pub(super) fn of(self, server: &ServerId) -> Self {
+        Self {
+            server_id: Some(server.to_string()),
+            ..self
+        }
+    }
+}
+
 pub(super) async fn list(
     State(feed): State<Feed>,
     Query(asked): Query<Asked>,
     access: Access<Reading>,
 ) -> ApiResult {
+    page(&feed, &access.workspace, asked).await
+}
+
+/// One page of a workspace's feed.
+pub(super) async fn page(feed: &Feed, workspace: &WorkspaceId, asked: Asked) -> ApiResult {
     let server = asked
         .server_id
         .filter(|id| !id.is_empty())
         .map(ServerId::from);
     let limit = asked.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let (head, history) = feed
-        .history(&access.workspace, server.as_ref(), asked.before, limit)
+        .history(workspace, server.as_ref(), asked.before, limit)
         .await?;
     let changes: Vec<Item> = history.changes.into_iter().map(Item::from).collect();
     let next_before = changes

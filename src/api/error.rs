@@ -92,6 +92,8 @@ impl ApiError {
                 RefusalKind::NotFound => StatusCode::NOT_FOUND,
                 RefusalKind::Conflict => StatusCode::CONFLICT,
                 RefusalKind::Upstream => StatusCode::BAD_GATEWAY,
+                RefusalKind::Late => StatusCode::REQUEST_TIMEOUT,
+                RefusalKind::Resting => StatusCode::SERVICE_UNAVAILABLE,
                 RefusalKind::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
             },
             Self::Busy => StatusCode::CONFLICT,

@@ -6,10 +6,12 @@
 mod body;
 mod changes;
 mod client;
+mod connections;
 mod discover;
 mod envelope;
 mod error;
 mod events;
+mod external_tools;
 mod extract;
 pub mod health;
 mod keys;
@@ -17,6 +19,7 @@ pub mod layers;
 mod reply;
 mod sample;
 mod serve;
+mod servers;
 mod sign_in;
 mod tools;
 mod users;
@@ -27,7 +30,7 @@ mod workspaces;
 use axum::Router;
 use axum::extract::FromRef;
 use axum::middleware::map_response;
-use axum::routing::{any, delete, get, post, put};
+use axum::routing::{any, delete, get, patch, post, put};
 
 pub use body::{BODY_DEADLINE, Body, Bounds, receive};
 pub use client::{Client, TrustedProxies};
@@ -36,7 +39,8 @@ pub use extract::{
     Access, Administering, InstanceAdmin, Level, Path, Query, Reading, Signed, Writing,
     renew_cookie,
 };
-pub use reply::{REVISION, created, no_content, ok, with_revision};
+use reply::bare;
+pub use reply::{REVISION, created, no_content, ok, unusable, with_revision};
 
 use crate::auth::Auth;
 use crate::catalog::Catalog;
@@ -97,6 +101,7 @@ pub fn router(state: AppState) -> Router {
         )
         .route("/api/sample/echo", post(sample::echo))
         .merge(tools_router())
+        .merge(external_router())
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .layer(axum::middleware::from_fn(renew_cookie))
         .with_state(state)
@@ -136,4 +141,42 @@ fn tools_router() -> Router<AppState> {
         .route("/api/workflows/{id}/deploy", post(workflows::deploy))
         .route("/api/workflows/{id}/undeploy", post(workflows::undeploy))
         .route_layer(map_response(error::name_what_is_busy))
+}
+
+/// The routes of external servers.
+fn external_router() -> Router<AppState> {
+    Router::new()
+        .route(
+            "/api/mcp/servers",
+            get(servers::list)
+                .post(servers::register)
+                .delete(servers::delete_named),
+        )
+        .route("/api/mcp/servers/test-connection", post(servers::try_out))
+        .route(
+            "/api/mcp/servers/{id}",
+            patch(servers::edit).delete(servers::delete),
+        )
+        .route("/api/mcp/servers/{id}/refresh", post(servers::refresh))
+        .route("/api/mcp/servers/{id}/tools", get(servers::tools))
+        .route("/api/mcp/servers/{id}/changes", get(servers::changes))
+        .route("/api/mcp/connections", get(connections::list))
+        .route("/api/mcp/connections/connect", post(connections::connect))
+        .route(
+            "/api/mcp/connections/reconnect",
+            post(connections::reconnect),
+        )
+        .route(
+            "/api/mcp/connections/disconnect",
+            post(connections::disconnect),
+        )
+        .route(
+            "/api/mcp/tools/discover",
+            get(external_tools::discover).post(external_tools::discover_again),
+        )
+        .route("/api/mcp/tools/execute", post(external_tools::execute))
+        .route(
+            "/api/settings/allowed-mcp-domains",
+            get(external_tools::allowed_domains),
+        )
 }

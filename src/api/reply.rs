@@ -1,9 +1,10 @@
 //! How an answer looks over HTTP: `{"success":true,"data":…}` (contract 1.4).
 
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use http::header::CACHE_CONTROL;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::envelope::envelope;
 use super::error::{ApiError, ApiResult};
@@ -20,6 +21,16 @@ pub fn ok(data: impl Serialize) -> ApiResult {
 /// 201 with data.
 pub fn created(data: impl Serialize) -> ApiResult {
     success(StatusCode::CREATED, data)
+}
+
+/// 400 in a success's envelope: it was tried, and did not work (contract 5.3).
+pub fn unusable(data: impl Serialize) -> ApiResult {
+    success(StatusCode::BAD_REQUEST, data)
+}
+
+/// JSON without the envelope.
+pub(super) fn bare(status: StatusCode, json: &Value) -> Response {
+    envelope(status, json.to_string())
 }
 
 /// 204: done, and nothing to tell.

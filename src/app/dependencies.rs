@@ -1,5 +1,7 @@
 //! What the process leans on, and how to ask whether it is there.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, anyhow};
 
 use crate::api::health::Dependency;
@@ -8,6 +10,7 @@ use crate::feed::Relay;
 use crate::feed::relay::{self, Redis};
 use crate::net::{self, Net};
 use crate::store::{Db, meta};
+use crate::upstream::link::{Dialer, NetDialer};
 
 /// Where news of commits goes. A Redis that is down does not stop the start.
 pub(super) fn relay(config: &Config) -> Result<Relay> {
@@ -30,6 +33,11 @@ pub(super) fn net(config: &Config) -> Result<Net> {
         allowed_domains: config.allowed_mcp_domains.clone(),
     };
     Net::new(options).context("cannot make a client for outgoing requests")
+}
+
+/// How external servers are spoken to.
+pub(super) fn dialer(net: &Net) -> Arc<dyn Dialer> {
+    Arc::new(NetDialer::new(net))
 }
 
 /// What `/readyz` speaks of.

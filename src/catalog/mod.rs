@@ -8,9 +8,14 @@
 //! no difference to clients is silent, and nothing that does is forgotten.
 
 mod arguments;
+mod connections;
 mod discover;
 mod endpoint;
+mod external_calls;
+mod external_servers;
+mod external_tools;
 mod headers;
+pub mod import;
 pub mod input;
 mod limits;
 mod offered;
@@ -31,11 +36,19 @@ use crate::failpoint;
 use crate::feed::{Feed, Write};
 use crate::model::ids::WorkspaceId;
 use crate::model::{Clock, EventId, Refusal, Timestamp};
+use crate::net::Net;
 use crate::seal::Sealer;
 use crate::store::Db;
+use crate::upstream::Upstream;
 
+pub use self::connections::Connection;
 pub use self::discover::{Connect, Reachable, Snippet};
 pub use self::endpoint::EndpointEdit;
+pub use self::external_servers::{
+    ConnectionStatus, ExternalServerEdit, NewExternalServer, Planned, Refreshed, Registered,
+    ShownServer, TriedOut, TryOut,
+};
+pub use self::external_tools::{Discovered, DiscoveredTool, Freshness, Relisted};
 pub use self::patch::Patch;
 pub use self::sample::{SAMPLE_BYTES, Sample};
 pub use self::served::{Callable, Found, OfferedPage, OfferedTool, ServedServer, Target};
@@ -52,6 +65,8 @@ pub use crate::store::{Error, Result};
 pub struct Options {
     /// Where people reach us: the base of the sample's endpoint and of what is served.
     pub public_url: Url,
+    /// The only hosts that external servers may have; empty for any.
+    pub allowed_domains: Vec<String>,
 }
 
 /// Workflows, workflow servers and tools. A cheap handle.
@@ -67,6 +82,8 @@ struct Shared {
     clock: Arc<dyn Clock>,
     feed: Feed,
     sealer: Sealer,
+    net: Net,
+    upstream: Upstream,
     options: Options,
 }
 
@@ -88,6 +105,7 @@ impl Catalog {
         clock: Arc<dyn Clock>,
         feed: Feed,
         sealer: Sealer,
+        (net, upstream): (Net, Upstream),
         options: Options,
     ) -> Self {
         Self {
@@ -96,9 +114,31 @@ impl Catalog {
                 clock,
                 feed,
                 sealer,
+                net,
+                upstream,
                 options,
             }),
         }
+    }
+
+    fn net(&self) -> &Net {
+        &self.shared.net
+    }
+
+    fn upstream(&self) -> &Upstream {
+        &self.shared.upstream
+    }
+
+    /// The only hosts that external servers may have; `None` for any.
+    #[must_use]
+    pub fn allowed_domains(&self) -> Option<&[String]> {
+        let allowed = &self.shared.options.allowed_domains;
+        (!allowed.is_empty()).then_some(allowed)
+    }
+
+    /// Whether there is such a workspace.
+    pub async fn has_workspace(&self, workspace: &WorkspaceId) -> Result<bool> {
+        Ok(self.shared.feed.head(workspace).await?.is_some())
     }
 
     fn db(&self) -> &Db {

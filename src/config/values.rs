@@ -201,6 +201,14 @@ pub(super) fn heartbeat(text: &str) -> Result<Duration, &'static str> {
         .ok_or("expected a time from 100ms to 5m, such as 30s")
 }
 
+pub(super) fn poll_interval(text: &str) -> Result<Duration, &'static str> {
+    const LONGEST: Duration = Duration::from_hours(1);
+    const SHORTEST: Duration = Duration::from_millis(100);
+    duration(text)
+        .filter(|period| (SHORTEST..=LONGEST).contains(period))
+        .ok_or("expected a time from 100ms to 1h, such as 30s")
+}
+
 pub(super) fn feed_keep(text: &str) -> Result<Duration, &'static str> {
     const SHORTEST: Duration = Duration::from_mins(1);
     duration(text)

@@ -81,10 +81,15 @@ impl Access {
         outage.map(|since| since.elapsed())
     }
 
+    /// Whether rights are where a read that saw `seen` wants them.
+    pub(super) fn is_at(&self, seen: i64) -> bool {
+        self.applied.load(Ordering::Acquire) == seen && self.outage().is_none()
+    }
+
     /// Brings rights up to what a read saw; `seen` is its newest revocation. Only then may what
     /// it read be shown.
     pub(super) async fn catch_up(&self, seen: i64) -> Result<()> {
-        if self.applied.load(Ordering::Acquire) == seen && self.outage().is_none() {
+        if self.is_at(seen) {
             return Ok(());
         }
         let _one_at_a_time = self.applying.lock().await;

@@ -23,6 +23,7 @@ impl Publisher {
             &Stretch {
                 head: 0,
                 head_stamp: None,
+                known: None,
                 changes: vec![],
             },
             &base,
@@ -47,16 +48,15 @@ impl Publisher {
     /// Appends one change and has every stream take its frame. The number of frames taken.
     pub fn publish(&mut self) -> usize {
         let known = self.topic.head();
-        let revision = known.map_or(0, |head| head.revision) + 1;
-        let mut changes = vec![];
-        changes.extend((revision > 1).then(|| self.change(revision - 1, self.stamp())));
+        let revision = known.as_ref().map_or(0, |head| head.revision) + 1;
         let stamp = Stamp::random();
-        changes.push(self.change(revision, stamp.clone()));
+        let change = self.change(revision, stamp.clone());
         self.topic.append(
             &Stretch {
                 head: revision,
                 head_stamp: Some(stamp),
-                changes,
+                known: known.map(|head| head.stamp),
+                changes: vec![change],
             },
             &self.base,
         );
@@ -65,12 +65,6 @@ impl Publisher {
             .iter_mut()
             .filter_map(|cursor| took(cursor).then_some(()))
             .count()
-    }
-
-    fn stamp(&self) -> Stamp {
-        self.topic
-            .head()
-            .map_or_else(|| self.base.clone(), |head| head.stamp)
     }
 
     fn change(&self, revision: Revision, stamp: Stamp) -> Change {

@@ -1,6 +1,8 @@
 //! What goes over the wire: every frame is encoded once, here (contract section 2, design
 //! section 4).
 
+mod connection;
+
 use std::fmt::Write as _;
 
 use bytes::Bytes;
@@ -8,6 +10,8 @@ use rand::Rng;
 use serde::Serialize;
 
 use crate::model::{Change, ChangedTool, Ended, EventId, Revision, Source};
+
+pub(super) use connection::{Frames, told};
 
 /// Names of each kind that a frame carries; the rest is counted.
 const NAMES: usize = 100;

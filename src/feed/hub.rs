@@ -12,10 +12,11 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::caps::{Caps, Counts, Over};
+use super::connections::Anew;
 use super::line::Line;
-use super::topic::{Reading, Topic};
-use crate::model::ids::{UserId, WorkspaceId};
-use crate::model::{Ended, Holder, McpSessionHash, Subject, Timestamp};
+use super::topic::{Cursor, Reading, Topic};
+use crate::model::ids::{ServerId, UserId, WorkspaceId};
+use crate::model::{ConnectionEvent, Ended, Holder, McpSessionHash, Subject, Timestamp};
 
 /// All topics and streams of a replica.
 #[derive(Debug, Default)]
@@ -95,8 +96,40 @@ impl Hub {
         }
     }
 
-    /// Has a topic read.
+    /// The row of an external server may have changed.
+    pub(super) fn look_at(&self, workspace: &WorkspaceId, server: &ServerId) {
+        let topic = self.index().topics.get(workspace).cloned();
+        if let Some(topic) = topic {
+            topic.asks().server(server);
+            self.mark_for_look(&topic);
+        }
+    }
+
+    /// Every stream is to be told anew where each external server stands.
+    pub(super) fn look_again(&self) {
+        for topic in self.topics() {
+            topic.asks().everything(Anew::Yes);
+            self.mark_for_look(&topic);
+        }
+    }
+
+    /// Something happened to a session that this replica owns.
+    pub(super) fn tell(&self, event: ConnectionEvent) {
+        let topic = self.index().topics.get(&event.workspace).cloned();
+        if let Some(topic) = topic {
+            topic.asks().tell(event);
+            self.mark_for_look(&topic);
+        }
+    }
+
+    /// Has a topic read, and all of its streams woken then.
     pub(super) fn mark_dirty(&self, topic: &Arc<Topic>) {
+        topic.feed_asked().store(true, Ordering::Release);
+        self.mark_for_look(topic);
+    }
+
+    /// Has a topic read; those who asked, and those for whom there is something, are woken then.
+    pub(super) fn mark_for_look(&self, topic: &Arc<Topic>) {
         let mut queue = self.queue();
         let mut reading = topic.reading();
         match *reading {
@@ -113,15 +146,44 @@ impl Hub {
     /// Takes up to `limit` topics to read. Each must be given back.
     pub(super) fn take_dirty(&self, limit: usize) -> Vec<Arc<Topic>> {
         let mut queue = self.queue();
-        let count = queue.len().min(limit);
-        let taken: Vec<_> = queue.drain(..count).collect();
-        for topic in &taken {
-            *topic.reading() = Reading::Taken;
+        let mut taken = Vec::new();
+        while taken.len() < limit
+            && let Some(topic) = queue.pop_front()
+        {
+            // One that everyone left may have another in its place by now: two of one workspace
+            // would mix up what they are read for.
+            let followed = !topic.lines().is_empty();
+            *topic.reading() = if followed {
+                Reading::Taken
+            } else {
+                Reading::Not
+            };
+            if followed {
+                taken.push(topic);
+            }
         }
         if !queue.is_empty() {
             self.work.notify_one();
         }
         taken
+    }
+
+    /// Whether anyone here follows a workspace.
+    pub(super) fn follows(&self, workspace: &WorkspaceId) -> bool {
+        self.index().topics.contains_key(workspace)
+    }
+
+    /// Takes a topic that nobody reads and that does not wait to be read. It must be given back.
+    pub(super) fn take_resting(&self, workspace: &WorkspaceId) -> Option<Arc<Topic>> {
+        let topic = self.index().topics.get(workspace).cloned()?;
+        let _queue = self.queue();
+        let mut reading = topic.reading();
+        let rests = *reading == Reading::Not;
+        if rests {
+            *reading = Reading::Taken;
+        }
+        drop(reading);
+        rests.then_some(topic)
     }
 
     /// Gives a topic back after reading; `unfinished` queues it again.
@@ -217,6 +279,13 @@ impl Registration {
         self.hub.index().counts.add(&self.line.holder, caps)?;
         self.counted = true;
         Ok(())
+    }
+
+    /// Has the stream told where each external server stands, as the next look finds it.
+    pub(super) fn ask_for_connections(&self, cursor: &mut Cursor) {
+        let round = self.topic.asks().everything_for(&self.line);
+        cursor.restart_connections(round);
+        self.hub.mark_for_look(&self.topic);
     }
 
     /// Asks for the topic to be read.

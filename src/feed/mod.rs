@@ -9,12 +9,17 @@
 //!                   ^                                                       ^
 //! tick ─ once a second, whatever was lost                beat ─ heartbeats, rights
 //! ```
+//!
+//! On SQLite a commit has seen what a reader would find, and takes the reader's place where that comes
+//! to the same (`own`).
 
 mod access;
+mod asked;
 mod beat;
 #[cfg(feature = "failpoints")]
 pub mod bench;
 mod caps;
+mod connections;
 mod expiry;
 mod fold;
 mod follow;
@@ -23,6 +28,7 @@ mod history;
 mod hub;
 mod line;
 mod open;
+mod own;
 mod page;
 mod prune;
 mod reader;
@@ -40,12 +46,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::model::ids::WorkspaceId;
-use crate::model::{Clock, EventId, Stamp, Timestamp};
+use url::Url;
+
+use crate::model::ids::{ServerId, WorkspaceId};
+use crate::model::{Clock, ConnectionEvent, EventId, Stamp, Timestamp};
 use crate::store::retention::Retention;
 use crate::store::{Db, Error, Result, changes};
 
@@ -66,8 +74,10 @@ const FOLDS: usize = 2;
 const MCP_HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// What the feed can be set to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
+    /// Where people reach the service: a sign-in to an external server begins there.
+    pub public_url: Url,
     /// Between two heartbeats of a browser's stream.
     pub heartbeat: Duration,
     /// How many streams there may be.
@@ -205,6 +215,27 @@ impl Feed {
     /// Forgets what is no longer kept, at once; it happens by itself every minute.
     pub async fn prune(&self) -> Result<()> {
         self.shared.prune(Timestamp::from_millis(0)).await
+    }
+
+    /// Tells the streams on this replica of something that happened to a session: the newest of
+    /// each server, best effort, and only to those who may see it. A state is told by
+    /// [`Write::tell_state`].
+    pub fn tell(&self, event: ConnectionEvent) {
+        self.shared.hub.tell(event);
+    }
+
+    /// Has whoever watches a server look at its row, on whichever replica. Only a hint: it may be
+    /// lost.
+    pub fn nudge(&self, server: &ServerId) {
+        self.shared.local.nudge(server);
+        self.shared.relay.nudge(server);
+    }
+
+    /// The servers that [`Feed::nudge`] is called for from here on, on any replica. They may be made
+    /// up. Whoever lags behind has lost some and should look at everything.
+    #[must_use]
+    pub fn nudges(&self) -> broadcast::Receiver<ServerId> {
+        self.shared.local.nudges()
     }
 
     /// Begins a write that may change what a workspace's clients see, or take rights on it away:

@@ -174,7 +174,11 @@ impl Open {
             }
             let idle = match &mut self.place {
                 Place::Live(cursor) => match self.registration.topic.next(cursor) {
-                    Next::Frame(frame) | Next::Lost(frame) => return Poll::Ready(frame),
+                    Next::Frame(frame) => return Poll::Ready(frame),
+                    Next::Lost(frame) => {
+                        self.registration.ask_for_connections(cursor);
+                        return Poll::Ready(frame);
+                    }
                     Next::Nothing => true,
                 },
                 Place::Catching(..) => self.catch_up(cx),
@@ -221,7 +225,8 @@ impl Open {
             return false;
         }
         match self.registration.topic.join(at) {
-            Join::Joined(cursor) => {
+            Join::Joined(mut cursor) => {
+                self.registration.ask_for_connections(&mut cursor);
                 self.place = Place::Live(cursor);
                 false
             }

@@ -1,9 +1,12 @@
 //! A model of topic and stream under every order of events.
 //!
 //! The real hub, readers' steps, tick, pages and streams over a real database, driven one step at
-//! a time in an order that a seed decides: {commit, wake, tick, register, judge, join, begin a read,
-//! end a read, poll, lag, leave, return}. Each stream's changes must be complete and in order, or
-//! say with one `resync` where they are not; and whoever is not woken must have nothing to read.
+//! a time in an order that a seed decides: {commit elsewhere or here, wake, tick, register, judge,
+//! join, begin a read, end a read, poll, lag, leave, return}. Each stream's changes must be complete
+//! and in order, or say with one `resync` where they are not; whoever is not woken must have nothing
+//! to read; and beside that each knows in the end where every external server stands.
+
+mod sessions;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,18 +20,19 @@ use http_body::Body;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::asked::Asked;
 use super::hub::Registration;
 use super::page::Page;
+use super::reader::Seen;
 use super::topic::Topic;
 use super::*;
 use crate::model::ids::{ServerId, SessionId, UserId};
 use crate::model::{Credential, Holder, Revision, Source, SystemClock, Tool, ToolDiff};
-use crate::store::snapshot::Snapshot;
 use crate::store::{self, meta, users, workspaces};
 
 /// Lets everyone in: this is about what is read, not about who may.
 #[derive(Debug)]
-struct Everyone;
+pub(super) struct Everyone;
 
 impl Rights for Everyone {
     fn check<'a>(&'a self, holders: &'a [Holder]) -> BoxFuture<'a, Result<Vec<Verdict>>> {
@@ -55,6 +59,9 @@ struct Browser {
     /// Up to where it knows everything; `None` before its first id.
     known: Option<Revision>,
     last_was_resync_at: Option<Revision>,
+    sessions: sessions::Known,
+    /// Whether it had nothing when it was last asked: nobody asks again before it wakes.
+    at_rest: bool,
 }
 
 impl Browser {
@@ -65,11 +72,14 @@ impl Browser {
             last_id: None,
             known: None,
             last_was_resync_at: None,
+            sessions: sessions::Known::default(),
+            at_rest: false,
         }
     }
 
     /// Takes what there is, up to `most` frames. Waits only for pages that are on their way.
     async fn poll(&mut self, most: usize) {
+        self.at_rest = false;
         for _ in 0..most {
             let Some(stream) = self.stream.as_mut() else {
                 return;
@@ -91,7 +101,10 @@ impl Browser {
                         Some(Ok(http_body::Frame::data(Bytes::new())))
                     })
                 }
-                Poll::Pending => return,
+                Poll::Pending => {
+                    self.at_rest = true;
+                    return;
+                }
             };
             let frame = frame
                 .expect("nobody ends it")
@@ -108,8 +121,16 @@ impl Browser {
             let id = field("id: ");
             if let Some(data) = field("data: ") {
                 let data: serde_json::Value = serde_json::from_str(data).unwrap();
-                let revision = data["revision"].as_i64().unwrap();
-                self.event(field("event: ").unwrap(), revision, id.is_some());
+                match field("event: ").unwrap() {
+                    "connection" => {
+                        assert_eq!(id, None, "it is not in the feed");
+                        self.sessions.take(&data);
+                    }
+                    event => {
+                        let revision = data["revision"].as_i64().unwrap();
+                        self.event(event, revision, id.is_some());
+                    }
+                }
             } else if let Some(id) = id {
                 self.known = Some(revision_of(id));
             }
@@ -127,6 +148,7 @@ impl Browser {
                 "one resync for one lost range"
             );
             (self.known, self.last_was_resync_at) = (Some(revision), Some(revision));
+            self.sessions.resync();
             return;
         }
         assert_eq!(event, "tools_changed");
@@ -149,7 +171,8 @@ fn revision_of(id: &str) -> Revision {
 /// What was begun and not ended.
 struct Read {
     topics: Vec<Arc<Topic>>,
-    snapshot: Snapshot,
+    asked: Asked,
+    seen: Seen,
 }
 
 pub(super) struct World {
@@ -160,6 +183,7 @@ pub(super) struct World {
     judged: Vec<(Registration, Bytes, Page)>,
     reads: Vec<Read>,
     browsers: Vec<Browser>,
+    sessions: sessions::Sessions,
     /// The database's file.
     _folder: TempDir,
 }
@@ -182,6 +206,7 @@ impl World {
         let base = meta::base_stamp(&db).await.unwrap();
         let feed = || {
             let options = Options {
+                public_url: "http://toolcast.test".parse().unwrap(),
                 heartbeat: Duration::from_secs(30),
                 caps: Caps {
                     per_user: 1_000,
@@ -215,6 +240,7 @@ impl World {
             judged: vec![],
             reads: vec![],
             browsers: vec![],
+            sessions: sessions::Sessions::default(),
             _folder: folder,
         }
     }
@@ -222,7 +248,9 @@ impl World {
     async fn step(&mut self, step: &Step) {
         match step {
             Step::Commit(count) => self.commit(*count).await,
+            Step::CommitHere(count) => self.commit_here(*count).await,
             Step::Wake => self.shared.hub.wake(&self.workspace),
+            Step::Session(event) => self.happen(event).await,
             Step::Tick => tick::look(&self.shared).await.unwrap(),
             Step::Register => self.register(None),
             Step::Judge => self.judge().await,
@@ -250,12 +278,19 @@ impl World {
 
     /// As another process: nothing here is woken.
     pub(super) async fn commit(&self, count: usize) {
-        let mut write = self
-            .elsewhere
-            .begin(&self.workspace)
-            .await
-            .unwrap()
-            .unwrap();
+        self.commit_by(&self.elsewhere, count).await;
+    }
+
+    /// As this process: its streams are woken, with a read or without.
+    pub(super) async fn commit_here(&self, count: usize) {
+        let here = Feed {
+            shared: Arc::clone(&self.shared),
+        };
+        self.commit_by(&here, count).await;
+    }
+
+    async fn commit_by(&self, feed: &Feed, count: usize) {
+        let mut write = feed.begin(&self.workspace).await.unwrap().unwrap();
         let tool = Tool {
             name: "t".to_owned(),
             description: String::new(),
@@ -322,15 +357,22 @@ impl World {
     async fn begin_read(&mut self) {
         let topics = self.shared.hub.take_dirty(8);
         if !topics.is_empty() {
-            let snapshot = reader::look(&self.shared, &topics).await.unwrap();
-            self.reads.push(Read { topics, snapshot });
+            let asked = Asked::take(&topics);
+            let mut connection = reader::Connection::default();
+            let seen = reader::look(&self.shared, &mut connection, &topics, &asked);
+            let seen = seen.await.unwrap();
+            self.reads.push(Read {
+                topics,
+                asked,
+                seen,
+            });
         }
     }
 
     async fn end_read(&mut self) {
         if !self.reads.is_empty() {
             let read = self.reads.remove(0);
-            reader::append(&self.shared, &read.topics, &read.snapshot).await;
+            reader::append(&self.shared, &read.topics, read.asked, &read.seen).await;
         }
     }
 
@@ -343,10 +385,20 @@ impl World {
             self.join();
         }
         for browser in &mut self.browsers {
-            // hyper polls a new body without being woken.
-            browser.poll(usize::MAX).await;
+            // hyper polls a new body, and one that gave a frame, without being woken.
+            if !browser.at_rest || browser.woken.0.load(Ordering::SeqCst) {
+                browser.poll(usize::MAX).await;
+            }
         }
-        tick::look(&self.shared).await.unwrap();
+        self.renew().await;
+        // What was read before the first tick is there before the second: there is always another.
+        for _ in 0..2 {
+            tick::look(&self.shared).await.unwrap();
+            self.read_all().await;
+        }
+    }
+
+    async fn read_all(&mut self) {
         loop {
             self.begin_read().await;
             if self.reads.is_empty() {
@@ -361,6 +413,24 @@ impl World {
                 }
             }
         }
+    }
+}
+
+impl World {
+    /// Everyone knows everything.
+    async fn check(&self) {
+        let head = page::head(&self.shared, &self.workspace)
+            .await
+            .unwrap()
+            .unwrap();
+        for browser in &self.browsers {
+            assert_eq!(
+                browser.known,
+                Some(head.revision),
+                "it was not told, nor woken"
+            );
+        }
+        self.check_sessions().await;
     }
 }
 
@@ -386,8 +456,10 @@ async fn workspace(db: &Db) -> WorkspaceId {
 
 #[derive(Debug, Clone)]
 enum Step {
+    CommitHere(usize),
     Commit(usize),
     Wake,
+    Session(sessions::Event),
     Tick,
     Register,
     Judge,
@@ -400,17 +472,27 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (1_usize..6).prop_map(Step::Commit),
-        1 => (100_usize..300).prop_map(Step::Commit),
-        3 => Just(Step::Wake),
-        1 => Just(Step::Tick),
+        30 => calm_step(),
         3 => Just(Step::Register),
         4 => Just(Step::Judge),
         4 => Just(Step::Join),
+        2 => (0_usize..8).prop_map(Step::Leave),
+    ]
+}
+
+/// What happens while the same streams stay open.
+fn calm_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1_usize..6).prop_map(Step::Commit),
+        1 => (100_usize..300).prop_map(Step::Commit),
+        3 => (1_usize..6).prop_map(Step::CommitHere),
+        1 => (100_usize..300).prop_map(Step::CommitHere),
+        3 => Just(Step::Wake),
+        8 => sessions::event().prop_map(Step::Session),
+        1 => Just(Step::Tick),
         5 => Just(Step::BeginRead),
         5 => Just(Step::EndRead),
         6 => (0_usize..8, 1_usize..40).prop_map(|(n, most)| Step::Poll(n, most)),
-        2 => (0_usize..8).prop_map(Step::Leave),
     ]
 }
 
@@ -422,16 +504,19 @@ fn every_order_of_events_leaves_no_silent_gap() {
         failure_persistence: None,
         ..Default::default()
     };
-    proptest!(config, |(steps in prop::collection::vec(step(), 10..80))| {
+    let steps = (
+        prop::collection::vec(step(), 10..80),
+        prop::collection::vec(calm_step(), 0..20),
+    );
+    proptest!(config, |((steps, calm) in steps)| {
         runtime.block_on(async {
             let mut world = World::new().await;
-            for step in &steps {
-                world.step(step).await;
-            }
-            world.come_to_rest().await;
-            let head = page::head(&world.shared, &world.workspace).await.unwrap().unwrap();
-            for browser in &world.browsers {
-                assert_eq!(browser.known, Some(head.revision), "it was not told, nor woken");
+            for steps in [&steps, &calm] {
+                for step in steps {
+                    world.step(step).await;
+                }
+                world.come_to_rest().await;
+                world.check().await;
             }
             world.browsers.clear();
             assert!(world.shared.hub.topics().is_empty(), "the last leave empties the index");

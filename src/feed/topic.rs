@@ -1,19 +1,21 @@
 //! A replica's view of one workspace: the newest frames and the streams that read them.
 //!
-//! A stream owns a cursor and no queue, so one slow reader costs nobody anything. Only the reader
-//! appends, last + 1 only; whatever does not continue what is here begins a new *generation*, and
-//! every stream of an older one is told to read everything again.
+//! A stream owns a cursor and no queue, so one slow reader costs nobody anything. Only whoever has
+//! taken the topic to read it appends, last + 1 only; whatever does not continue what is here begins
+//! a new *generation*, and every stream of an older one is told to read everything again.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::frame::{self, Resync, WithId};
+use super::connections::{Asks, Look, Place, Slots};
+use super::frame::{self, Frames, Resync, WithId};
 use super::line::Line;
 use crate::model::ids::{ServerId, WorkspaceId};
-use crate::model::{EventId, Revision, Stamp};
+use crate::model::{EventId, Revision, Stamp, Standing};
+use crate::store::external_servers::standings::Summary;
 use crate::store::snapshot::Stretch;
 
 /// Frames a ring holds.
@@ -45,6 +47,9 @@ pub(super) struct Topic {
     version: AtomicU64,
     lines: Mutex<Vec<Arc<Line>>>,
     reading: Mutex<Reading>,
+    /// Whether every stream is to be woken once the feed was read.
+    feed_asked: AtomicBool,
+    asks: Mutex<Asks>,
     /// Bytes in all rings of the replica.
     all_bytes: Arc<AtomicUsize>,
 }
@@ -62,6 +67,8 @@ struct Log {
     floor: Option<EventId>,
     ring: VecDeque<Entry>,
     bytes: usize,
+    /// Beside the ring.
+    slots: Slots,
 }
 
 /// One change in the ring.
@@ -86,11 +93,18 @@ pub(super) struct Cursor {
     revision: Revision,
     /// The version of the log of which nothing is left to take.
     seen: u64,
+    connections: Place,
 }
 
 impl Cursor {
     /// No log has this version.
     const UNSEEN: u64 = 0;
+
+    /// Has every external server's state told once the look of `round` is done.
+    pub(super) fn restart_connections(&mut self, round: u64) {
+        self.connections.restart(round);
+        self.seen = Self::UNSEEN;
+    }
 }
 
 /// What comes after a cursor.
@@ -142,6 +156,7 @@ impl Topic {
             floor: None,
             ring: VecDeque::new(),
             bytes: 0,
+            slots: Slots::default(),
         };
         Self {
             workspace,
@@ -149,6 +164,8 @@ impl Topic {
             version: AtomicU64::new(Cursor::UNSEEN + 1),
             lines: Mutex::default(),
             reading: Mutex::new(Reading::Not),
+            feed_asked: AtomicBool::new(false),
+            asks: Mutex::default(),
             all_bytes,
         }
     }
@@ -167,12 +184,37 @@ impl Topic {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What there is to look at apart from the feed.
+    pub(super) fn asks(&self) -> MutexGuard<'_, Asks> {
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether every stream is to be woken once the feed was read.
+    pub(super) fn feed_asked(&self) -> &AtomicBool {
+        &self.feed_asked
+    }
+
+    /// How its external servers stood when last looked at, if they were.
+    pub(super) fn summary(&self) -> Option<Summary> {
+        self.log().slots.summary().cloned()
+    }
+
+    /// Takes in where external servers stand. Whether that is news to everyone.
+    pub(super) fn show(&self, look: &Look, found: &[Standing], frames: Frames<'_>) -> bool {
+        let mut log = self.log();
+        let news = log.slots.show(look, found, frames);
+        if news || look.is_awaited() {
+            self.version.fetch_add(1, Ordering::Release);
+        }
+        news
+    }
+
     /// The newest change read here.
     pub(super) fn head(&self) -> Option<EventId> {
         self.log().head.clone()
     }
 
-    /// Takes in what the reader read: `stretch` begins at the remembered revision.
+    /// Takes in what the reader read: `stretch` begins after the remembered revision.
     pub(super) fn append(&self, stretch: &Stretch, base: &Stamp) -> Appended {
         let mut log = self.log();
         let newest = EventId {
@@ -252,7 +294,9 @@ impl Topic {
         }
         let log = self.log();
         let next = log.next(cursor);
-        self.note_seen(&log, cursor);
+        if !log.slots.has_more(cursor.connections) {
+            self.note_seen(&log, cursor);
+        }
         next
     }
 
@@ -285,6 +329,7 @@ impl Topic {
             generation: log.generation,
             revision: at.revision,
             seen: Cursor::UNSEEN,
+            connections: log.slots.begin(),
         });
         if at.revision > head.revision {
             // The topic is behind, or of another history: its reader will find out which.
@@ -323,7 +368,9 @@ impl Log {
             return Next::Lost(frame::resync(self.why, head));
         }
         if cursor.revision >= head.revision {
-            return Next::Nothing;
+            // Changes come first: what is shown beside them waits and is never many.
+            let frame = self.slots.next(&mut cursor.connections);
+            return frame.map_or(Next::Nothing, Next::Frame);
         }
         let frame = usize::try_from(cursor.revision - floor.revision)
             .ok()
@@ -372,22 +419,17 @@ pub(super) fn continues<'a>(
     if known.revision > stretch.head {
         return Err(Resync::OtherHistory);
     }
-    let mut fresh = stretch.changes.as_slice();
+    let fresh = stretch.changes.as_slice();
     if known.revision == 0 {
         if known.stamp != *base {
             return Err(Resync::OtherHistory);
         }
     } else {
-        let Some((first, rest)) = fresh.split_first() else {
-            return Err(Resync::Pruned);
-        };
-        if first.revision != known.revision {
-            return Err(Resync::Pruned);
+        match &stretch.known {
+            None => return Err(Resync::Pruned),
+            Some(stamp) if *stamp != known.stamp => return Err(Resync::OtherHistory),
+            Some(_) => {}
         }
-        if first.stamp != known.stamp {
-            return Err(Resync::OtherHistory);
-        }
-        fresh = rest;
     }
     let contiguous = fresh
         .iter()

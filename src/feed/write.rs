@@ -1,7 +1,8 @@
 //! One write: its rows, the changes and revocations that go with them, and the wake-up.
 
 use super::Feed;
-use super::relay::{News, Told};
+use super::own::{self, Own};
+use super::relay::{Announced, News};
 use crate::failpoint;
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Ended, Source, Subject, ToolDiff};
@@ -15,7 +16,11 @@ pub struct Write {
     /// The locked workspace.
     workspace: Option<WorkspaceId>,
     /// What other replicas are told.
-    told: Vec<Told>,
+    told: Vec<Announced>,
+    /// Servers of which a state was written.
+    states: Vec<(WorkspaceId, ServerId)>,
+    /// What a reader need not read; `None` when it has to.
+    own: Option<Own>,
     /// Written just before COMMIT, because their counter is the last lock.
     revocations: Vec<(Subject, Ended)>,
 }
@@ -33,6 +38,8 @@ impl Write {
             tx,
             workspace,
             told: Vec::new(),
+            states: Vec::new(),
+            own: None,
             revocations: Vec::new(),
         }
     }
@@ -59,8 +66,13 @@ impl Write {
             diff,
             at,
         };
-        let revision = changes::append(&mut self.tx, &change).await?;
-        self.told.push(Told {
+        let placed = changes::append(&mut self.tx, &change).await?;
+        let revision = placed.revision;
+        let is_first = self.told.is_empty();
+        if self.own.is_some() || is_first && self.feed.shared.hub.follows(workspace) {
+            self.own = Own::and(self.own.take(), &change, &placed);
+        }
+        self.told.push(Announced {
             source,
             server: server.clone(),
             server_name: server_name.to_owned(),
@@ -68,6 +80,13 @@ impl Write {
             at,
         });
         Ok(())
+    }
+
+    /// Says that in here the row of an external server was made, was removed, or changed its state
+    /// or what is shown of it. After the commit the streams of its workspace look at the row, on
+    /// every replica. The workspace need not be locked.
+    pub fn tell_state(&mut self, workspace: &WorkspaceId, server: &ServerId) {
+        self.states.push((workspace.clone(), server.clone()));
     }
 
     /// Takes a right away: the streams of `subject` end, told `reason`, on every replica.
@@ -95,11 +114,19 @@ impl Write {
             revocations::append(&mut self.tx, &self.revocations, now).await?;
         }
         failpoint::pass("feed.before_commit", key(self.workspace.as_ref())).await;
+        // One that takes rights away is not the last to have looked at them.
+        let own = self.own.take().filter(|_| self.revocations.is_empty());
         let committed = self.tx.commit().await;
         failpoint::pass("feed.between_commit_and_wake", key(self.workspace.as_ref())).await;
         let shared = &self.feed.shared;
-        if let Some(workspace) = &self.workspace {
+        let is_appended = committed.is_ok() && own.is_some_and(|own| own::append(shared, &own));
+        if let Some(workspace) = &self.workspace
+            && !is_appended
+        {
             shared.local.wake(workspace);
+        }
+        for (workspace, server) in &self.states {
+            shared.local.look_at(workspace, server);
         }
         if !self.revocations.is_empty() {
             shared.local.look();
@@ -107,6 +134,7 @@ impl Write {
         shared.relay.tell(&News {
             workspace: self.workspace.as_ref(),
             changes: &self.told,
+            states: &self.states,
             revoked: !self.revocations.is_empty(),
         });
         committed

@@ -16,7 +16,10 @@ mod workflow;
 
 pub use change::{Change, ChangedTool, Definition, EventId, Revision, Source, Stamp};
 pub use clock::{Clock, SystemClock, Timestamp};
-pub use connection::{ConnectionState, Push, Wanted};
+pub use connection::{
+    ConnectionEvent, ConnectionState, ErrorType, EventNumber, Level, Push, Standing, Told, Wanted,
+    shown_url,
+};
 pub use external_server::{AuthType, Command, Ending, Outcome, Transport};
 pub use holder::{
     Credential, Ended, Holder, McpSession, McpSessionHash, Revocation, Served, Subject,

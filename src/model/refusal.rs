@@ -27,6 +27,10 @@ pub enum RefusalKind {
     Conflict,
     /// Someone else's server, or the way to it, does not do its part.
     Upstream,
+    /// Someone else's server does not answer in time.
+    Late,
+    /// It rests: someone has to wake it first.
+    Resting,
     /// Too many tries; try again after these seconds.
     TooMany {
         /// Seconds to wait.
@@ -79,6 +83,22 @@ impl Refusal {
     pub fn upstream(text: impl Into<Cow<'static, str>>) -> Self {
         Self {
             kind: RefusalKind::Upstream,
+            text: text.into(),
+        }
+    }
+
+    /// Someone else's server does not answer in time.
+    pub fn late(text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            kind: RefusalKind::Late,
+            text: text.into(),
+        }
+    }
+
+    /// It rests: someone has to wake it first.
+    pub fn resting(text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            kind: RefusalKind::Resting,
             text: text.into(),
         }
     }

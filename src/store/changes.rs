@@ -74,15 +74,39 @@ pub struct NewChange<'a> {
     pub at: Timestamp,
 }
 
+/// A change in its place.
+#[derive(Debug)]
+pub struct Placed {
+    /// Its revision.
+    pub revision: Revision,
+    /// The stamp in its row.
+    pub stamp: Stamp,
+    /// The stamp in the row before; `None` when there is no such row.
+    pub known: Option<Stamp>,
+    /// The newest revocation from here to the end of the transaction, its own not counted. `None`
+    /// where others may commit meanwhile.
+    pub revocation: Option<i64>,
+}
+
 /// Gives a change the next revision and stores it. The workspace row must be locked.
-pub async fn append(conn: impl Into<Conn<'_>>, change: &NewChange<'_>) -> Result<Revision> {
+pub async fn append(conn: impl Into<Conn<'_>>, change: &NewChange<'_>) -> Result<Placed> {
     let mut conn = conn.into();
-    let revision: Revision = on!(conn.again(), |c| sqlx::query_scalar(
-        "UPDATE workspace SET revision = revision + 1 WHERE id = $1 RETURNING revision"
-    )
-    .bind(change.workspace)
-    .fetch_one(c)
-    .await)?;
+    // SQLite lets one transaction write at a time, in whatever process: what it sees stays so until
+    // it ends. PostgreSQL promises that for the workspace's rows only.
+    let sql = conn.dialect(
+        "UPDATE workspace SET revision = revision + 1 WHERE id = $1 \
+         RETURNING revision, NULL::text, NULL::bigint",
+        "UPDATE workspace SET revision = revision + 1 WHERE id = $1 RETURNING revision, \
+         (SELECT c.stamp FROM tool_change c WHERE c.workspace_id = workspace.id \
+         AND c.revision = workspace.revision - 1), \
+         (SELECT r.seq FROM revocation_counter r WHERE r.id = 1)",
+    );
+    let (revision, known, revocation): (Revision, Option<Stamp>, Option<i64>) =
+        on!(conn.again(), |c| sqlx::query_as(sql)
+            .bind(change.workspace)
+            .fetch_one(c)
+            .await)?;
+    let stamp = Stamp::random();
     let definitions = serde_json::to_string(&change.diff.definitions)
         .map_err(|error| super::Error::Corrupt(error.to_string()))?;
     let bytes = i64::try_from(definitions.len()).unwrap_or(i64::MAX);
@@ -93,7 +117,7 @@ pub async fn append(conn: impl Into<Conn<'_>>, change: &NewChange<'_>) -> Result
     )
     .bind(change.workspace)
     .bind(revision)
-    .bind(Stamp::random())
+    .bind(&stamp)
     .bind(change.source)
     .bind(change.server)
     .bind(change.server_name)
@@ -106,7 +130,12 @@ pub async fn append(conn: impl Into<Conn<'_>>, change: &NewChange<'_>) -> Result
     .execute(c)
     .await
     .map(|_| ()))?;
-    Ok(revision)
+    Ok(Placed {
+        revision,
+        stamp,
+        known,
+        revocation,
+    })
 }
 
 /// A row as stored.

@@ -1,6 +1,6 @@
 //! External MCP servers: what people set of them. What their owners write is in
-//! [`guarded`], who owns them in [`leases`], what people ask of them in [`commands`], their lists
-//! in [`tools`].
+//! [`guarded`], who owns them in [`leases`], what people ask of them in [`commands`], where their
+//! sessions stand for whoever follows them in [`standings`], their lists in [`tools`].
 
 use super::{Conn, JsonText, Result, on};
 use crate::model::ids::{ServerId, UserId, WorkspaceId};
@@ -11,6 +11,7 @@ use crate::model::{
 pub mod commands;
 pub mod guarded;
 pub mod leases;
+pub mod standings;
 pub mod tools;
 
 /// The condition that a lease is live, by the database's clock: not over, and not further ahead
@@ -362,8 +363,8 @@ pub async fn insert(conn: impl Into<Conn<'_>>, server: &NewServer<'_>) -> Result
 }
 
 /// Stores what people set. The session of before ends, whoever holds it: an edit is also the
-/// command to begin another, of a paused server too. What was found out about the server is
-/// forgotten with its URL.
+/// command to begin another, of a paused server too. How it did before counts no more, and what was
+/// found out about the server is forgotten with its URL.
 pub async fn update(
     conn: impl Into<Conn<'_>>,
     id: &ServerId,
@@ -375,6 +376,7 @@ pub async fn update(
          generation = CASE WHEN url = $4 AND transport = $5 THEN generation END, \
          url = $4, transport = $5, protocol_version = $6, auth_type = $7, header_names = $8, \
          headers = $9, timeout_ms = $10, retries = $11, enabled = $12, updated_at = $13, \
+         failures = 0, last_error = NULL, stale = digest IS NOT NULL, \
          config_version = config_version + 1, wanted = 'connected', command = command + 1, \
          command_kind = 'reconnect' WHERE id = $1"
     )
@@ -390,6 +392,27 @@ pub async fn update(
     .bind(set.timeout_ms)
     .bind(set.retries)
     .bind(set.enabled)
+    .bind(at)
+    .execute(c)
+    .await
+    .map(|_| ()))?;
+    Ok(())
+}
+
+/// Stores what people call it; its session stays.
+pub async fn describe(
+    conn: impl Into<Conn<'_>>,
+    id: &ServerId,
+    name: &str,
+    description: Option<&str>,
+    at: Timestamp,
+) -> Result<()> {
+    on!(conn.into(), |c| sqlx::query(
+        "UPDATE external_server SET name = $2, description = $3, updated_at = $4 WHERE id = $1"
+    )
+    .bind(id)
+    .bind(name)
+    .bind(description)
     .bind(at)
     .execute(c)
     .await

@@ -13,6 +13,8 @@ use sqlx::{
 
 use super::{Error, Result};
 
+/// Connections of the feed: its readers keep one each, and revocations are applied one at a time.
+const FEED: u32 = 3;
 /// How long a write waits for another's lock before it is refused as busy.
 const LOCK_WAIT: Duration = Duration::from_secs(3);
 /// How long anything waits for a connection.
@@ -36,7 +38,7 @@ pub enum Db {
     Postgres {
         /// For requests.
         pool: PgPool,
-        /// For the feed's readers only.
+        /// For the feed's readers, and whoever applies revocations.
         feed: PgPool,
         /// For the tick only.
         tick: PgPool,
@@ -49,7 +51,7 @@ pub enum Db {
         write: SqlitePool,
         /// For requests.
         read: SqlitePool,
-        /// For the feed's readers only.
+        /// For the feed's readers, and whoever applies revocations.
         feed: SqlitePool,
         /// For the tick only.
         tick: SqlitePool,
@@ -88,7 +90,7 @@ impl Db {
                 .test_before_acquire(false)
                 .connect_lazy_with(base.clone().read_only(true))
         };
-        let (read, feed, tick) = (readers(options.connections), readers(2), readers(1));
+        let (read, feed, tick) = (readers(options.connections), readers(FEED), readers(1));
         Ok(Self::Sqlite {
             write,
             read,
@@ -121,7 +123,7 @@ impl Db {
         let pool = pools(options.connections)
             .connect_with(base.clone())
             .await?;
-        let feed = pools(2).connect_lazy_with(base.clone());
+        let feed = pools(FEED).connect_lazy_with(base.clone());
         let tick = pools(1).connect_lazy_with(base.clone());
         let lease = pools(1).connect_lazy_with(base);
         Ok(Self::Postgres {
@@ -140,7 +142,7 @@ impl Db {
         })
     }
 
-    /// A connection for the feed's readers.
+    /// A connection for a reader of the feed, or for applying revocations.
     pub async fn feed(&self) -> Result<Handle> {
         Ok(match self {
             Self::Postgres { feed, .. } => Handle::Postgres(feed.acquire().await?),

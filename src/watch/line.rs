@@ -10,6 +10,7 @@ use crate::model::Timestamp;
 pub(super) fn of(kind: &str, data: &Value) -> String {
     match kind {
         "tools_changed" => tools_changed(data),
+        "connection" => connection(data),
         "resync" => format!(
             "Changes may be missing here ({}): read the tool lists again",
             plain(data["reason"].as_str().unwrap_or("unknown"))
@@ -49,6 +50,30 @@ fn tools_changed(data: &Value) -> String {
         plain(server.unwrap_or("?")),
         parts.join("; ")
     )
+}
+
+/// What happened to the session with an external server.
+fn connection(data: &Value) -> String {
+    let at = Timestamp::from_millis(data["timestamp"].as_i64().unwrap_or_default());
+    let server = data["serverName"].as_str().or(data["serverId"].as_str());
+    let text = |field: &str| plain(data[field].as_str().unwrap_or("?"));
+    let what = match data["type"].as_str().unwrap_or_default() {
+        "state_changed" => format!(
+            "{} (was {})",
+            text("state").to_lowercase(),
+            text("previousState").to_lowercase()
+        ),
+        "auth_required" => format!("waits for a sign-in at {}", text("authUrl")),
+        "tools_discovered" => match data["toolCount"].as_u64().unwrap_or_default() {
+            1 => "has 1 tool".to_owned(),
+            count => format!("has {count} tools"),
+        },
+        "error" => format!("failed: {}", text("error")),
+        "disconnected" => "disconnected".to_owned(),
+        "progress" | "observability" => text("message"),
+        kind => plain(kind),
+    };
+    format!("{at}  {}: {what}", plain(server.unwrap_or("?")))
 }
 
 /// A name, or for a changed tool its name and what changed.
@@ -119,6 +144,44 @@ mod tests {
             "2026-02-10T01:02:03.456Z  Sales: added quote, order, 3 more; \
              changed mail (description, inputSchema, breaking), call"
         );
+    }
+
+    #[test]
+    fn a_session_is_told_in_words() {
+        let line = |mut data: Value| {
+            data["timestamp"] = json!(0);
+            data["serverName"] = json!("Weather");
+            let line = of("connection", &data);
+            let rest = line.strip_prefix("1970-01-01T00:00:00.000Z  Weather: ");
+            rest.unwrap().to_owned()
+        };
+        for (data, expected) in [
+            (
+                json!({"type": "state_changed", "state": "READY", "previousState": "DISCOVERING"}),
+                "ready (was discovering)",
+            ),
+            (
+                json!({"type": "auth_required", "authUrl": "http://t/start?serverId=s"}),
+                "waits for a sign-in at http://t/start?serverId=s",
+            ),
+            (
+                json!({"type": "tools_discovered", "toolCount": 1, "tools": ["a"]}),
+                "has 1 tool",
+            ),
+            (
+                json!({"type": "tools_discovered", "toolCount": 7}),
+                "has 7 tools",
+            ),
+            (
+                json!({"type": "error", "error": "gone\u{1b}"}),
+                "failed: gone\\u{1b}",
+            ),
+            (json!({"type": "disconnected"}), "disconnected"),
+            (json!({"type": "progress", "message": "listing"}), "listing"),
+            (json!({"type": "of a newer release"}), "of a newer release"),
+        ] {
+            assert_eq!(line(data), expected);
+        }
     }
 
     #[test]

@@ -35,10 +35,13 @@ macro_rules! assets {
 }
 
 static ASSETS: &[Asset] = assets! {
+    "add_server.js": JS,
     "api.js": JS,
     "diff.js": JS,
     "dom.js": JS,
+    "external.js": JS,
     "feed.js": JS,
+    "forms.js": JS,
     "home.js": JS,
     "icon.svg": SVG,
     "lines.js": JS,

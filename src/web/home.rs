@@ -5,6 +5,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 use serde::Deserialize;
+use serde_json::Map;
+use url::Url;
 
 use super::assets;
 use super::form::{Form, shown_again};
@@ -12,7 +14,7 @@ use super::page::{Refused, render};
 use super::problem::{PageResult, Visitor};
 use crate::api::{ApiError, Query};
 use crate::auth::{Auth, Caller, User, Workspace};
-use crate::catalog::Catalog;
+use crate::catalog::{self, Catalog, NewExternalServer};
 use crate::model::Permission;
 use crate::model::ids::WorkspaceId;
 
@@ -121,25 +123,80 @@ pub(super) async fn make_sample(
     Visitor(caller): Visitor,
     form: Form,
 ) -> PageResult {
+    let workspaces = auth.workspaces(&caller).await?;
+    let workspace = writable(&workspaces, &form)?;
+    let made = catalog.make_sample(&caller, &workspace.id).await;
+    Ok(done_or_told(made, &caller, &workspaces, workspace))
+}
+
+/// Registers an external server and leads back to its workspace. A refusal is told on the page.
+pub(super) async fn add_server(
+    State(auth): State<Auth>,
+    State(catalog): State<Catalog>,
+    Visitor(caller): Visitor,
+    form: Form,
+) -> PageResult {
+    let workspaces = auth.workspaces(&caller).await?;
+    let workspace = writable(&workspaces, &form)?;
+    let new = asked_for(&form);
+    let (id, by) = (&workspace.id, &caller.user.id);
+    let made = catalog.register_server(id, Some(by), new).await;
+    Ok(done_or_told(made, &caller, &workspaces, workspace))
+}
+
+/// What the form says of a server; it is called by its host when it has no name.
+fn asked_for(form: &Form) -> NewExternalServer {
+    let filled = |field: &str| Some(form.text(field).trim()).filter(|text| !text.is_empty());
+    let url = filled("url");
+    let host = url.and_then(|url| Url::parse(url).ok());
+    let host = host.and_then(|url| url.host_str().map(str::to_owned));
+    let headers = filled("headerValue").map(|value| {
+        let name = filled("headerName").unwrap_or("Authorization");
+        Map::from_iter([(name.to_owned(), value.into())])
+    });
+    NewExternalServer {
+        // A URL that is none is what the refusal should be about.
+        name: filled("name")
+            .map(str::to_owned)
+            .or(host)
+            .or(url.map(str::to_owned)),
+        transport: Some("auto".to_owned()),
+        url: url.map(str::to_owned),
+        headers,
+        ..NewExternalServer::default()
+    }
+}
+
+/// The workspace that a form names, if its sender may write there.
+fn writable<'w>(workspaces: &'w [Workspace], form: &Form) -> Result<&'w Workspace, ApiError> {
     let named = form.text("workspaceId");
     if named.is_empty() {
-        return Err(ApiError::invalid("The form does not say in which workspace.").into());
+        let text = "The form does not say in which workspace.";
+        return Err(ApiError::invalid(text));
     }
-    let workspaces = auth.workspaces(&caller).await?;
     let workspace = workspaces
         .iter()
         .find(|workspace| workspace.id.as_str() == named)
         .ok_or_else(no_access)?;
     if workspace.permission < Permission::Write {
         let text = "Write or admin permission required for MCP server management";
-        return Err(ApiError::forbidden(text).into());
+        return Err(ApiError::forbidden(text));
     }
-    match catalog.make_sample(&caller, &workspace.id).await {
-        Ok(_) => Ok(lead_to(&workspace.id)),
+    Ok(workspace)
+}
+
+fn done_or_told<T>(
+    done: catalog::Result<T>,
+    caller: &Caller,
+    workspaces: &[Workspace],
+    workspace: &Workspace,
+) -> Response {
+    match done {
+        Ok(_) => lead_to(&workspace.id),
         Err(error) => {
             let refused = Refused::from(error);
-            let page = home(&caller, &workspaces, workspace, Some(&refused.text)).render();
-            Ok(refused.on(page))
+            let page = home(caller, workspaces, workspace, Some(&refused.text)).render();
+            refused.on(page)
         }
     }
 }

@@ -40,6 +40,7 @@ pub fn router(state: AppState) -> Router {
     Router::new()
         .route("/", get(home::show))
         .route("/sample", post(home::make_sample))
+        .route("/servers", post(home::add_server))
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
         .route("/sign-out", post(sign_in::leave))
         .route("/workspaces", post(home::make_workspace))

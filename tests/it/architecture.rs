@@ -16,17 +16,32 @@ const TABLE: &[(&str, &[&str])] = &[
     ("store", &["model"]),
     ("feed", &["model", "store"]),
     ("auth", &["model", "store", "seal", "feed"]),
-    ("catalog", &["model", "store", "seal", "feed", "auth"]),
+    ("upstream", &["model", "store", "seal", "net", "feed"]),
+    (
+        "catalog",
+        &["model", "store", "seal", "net", "feed", "auth", "upstream"],
+    ),
     (
         "serve",
         &["model", "seal", "net", "feed", "auth", "catalog"],
     ),
-    ("api", &["model", "feed", "auth", "catalog", "serve"]),
-    ("web", &["model", "feed", "auth", "catalog", "serve", "api"]),
+    (
+        "api",
+        &["model", "feed", "auth", "catalog", "upstream", "serve"],
+    ),
+    (
+        "web",
+        &[
+            "model", "feed", "auth", "catalog", "upstream", "serve", "api",
+        ],
+    ),
+    ("demo", &["model", "auth", "catalog"]),
 ];
 
 /// The top of the house: may use all, and is used by nobody but each other.
-const TOP: &[&str] = &["app", "key", "lib", "local", "main", "user", "watch"];
+const TOP: &[&str] = &[
+    "app", "import", "key", "lib", "local", "main", "user", "watch",
+];
 
 /// One source file.
 struct Source {

@@ -32,6 +32,7 @@ impl House {
         let clock = Arc::<ManualClock>::default();
         let stamp = meta::base_stamp(&db).await.unwrap();
         let options = feed::Options {
+            public_url: "http://127.0.0.1".parse().unwrap(),
             heartbeat: Duration::from_secs(30),
             caps: Caps {
                 per_user: 1,

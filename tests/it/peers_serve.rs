@@ -2,9 +2,8 @@
 //! `scripts/peers` installs them.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use axum::Router;
@@ -17,40 +16,26 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::support::{
-    Answer, Backend, Endpoint, Stage, TestServer, connected, id_of, shared_redis, unique_name,
+    Backend, Endpoint, EndpointAnswer, Stage, TestServer, connected, id_of, peers_home,
+    shared_redis, unique_name,
 };
 
 /// How long a program that has to start, or to come back by itself, may take.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Where the clients are.
-fn home() -> &'static Path {
-    static HOME: OnceLock<PathBuf> = OnceLock::new();
-    HOME.get_or_init(|| {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/peers");
-        let done = std::process::Command::new(script)
-            .stderr(Stdio::inherit())
-            .output()
-            .unwrap();
-        assert!(done.status.success(), "scripts/peers failed");
-        let out = String::from_utf8(done.stdout).unwrap();
-        out.lines().last().expect("a folder").into()
-    })
-}
-
 /// A client that runs.
-struct Peer {
+struct Spoken {
     _child: Child,
     stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Peer {
+impl Spoken {
     fn start(program: &str, args: &[&str]) -> Self {
-        let home = home();
+        let home = peers_home();
         let mut child = Command::new(home.join(program))
             .args(args)
-            .current_dir(home)
+            .current_dir(&home)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -124,7 +109,7 @@ async fn is_kept_up_to_date(program: &str, args: &[&str], version: &str) {
     connected(&a).await;
     connected(&b).await;
     let stage = Stage::set(&b).await;
-    let endpoint = Endpoint::start(Answer::ok(r#"{"output":"hello"}"#)).await;
+    let endpoint = Endpoint::start(EndpointAnswer::ok(r#"{"output":"hello"}"#)).await;
     call_at(&stage, &endpoint.url()).await;
     publish(&stage).await;
 
@@ -133,7 +118,7 @@ async fn is_kept_up_to_date(program: &str, args: &[&str], version: &str) {
         .iter()
         .map(|arg| if *arg == "URL" { &url } else { *arg })
         .collect();
-    let mut client = Peer::start(program, &args);
+    let mut client = Spoken::start(program, &args);
     assert_eq!(client.next("connected").await, version);
     client.lists(&["greet"]).await;
     client.say(r#"call greet {"who":"x"}"#).await;
@@ -305,7 +290,7 @@ async fn conformance() {
     let out = tempfile::tempdir().unwrap();
     let port = server.address().port();
     let url = format!("http://localhost:{port}/api/mcp/serve/{}", stage.server);
-    let home = home();
+    let home = peers_home();
     let run = Command::new(home.join("node_modules/.bin/node"))
         .arg(home.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"))
         .args(["server", "--url", &url, "--suite", "all", "-o"])

@@ -1,44 +1,26 @@
 //! "Make a sample": what it makes, and that it can be pressed again.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use serde_json::json;
-use tokio_util::task::TaskTracker;
 use toolcast::auth::{Caller, Reach};
-use toolcast::catalog::{self, Catalog};
-use toolcast::feed::{self, Feed};
 use toolcast::model::ids::{SessionId, WorkspaceId};
 use toolcast::model::{Clock, Credential, Permission, SystemClock};
-use toolcast::seal::Sealer;
-use toolcast::store::{members, meta, users};
+use toolcast::store::{members, users};
 
 use crate::support::Workspace;
 
 both! {
     async fn a_sample_is_made_once(ws: Workspace) {
         let db = ws.server.database().connect().await;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let options = feed::Options {
-            heartbeat: Duration::from_secs(30),
-            caps: feed::Caps { per_user: 1, per_workspace: 1, total: 1 },
-            retention: toolcast::store::retention::Retention {
-                age: Duration::from_hours(1), changes: 1_000, definition_bytes: 1_000_000,
-            },
-        };
-        let stamp = meta::base_stamp(&db).await.unwrap();
-        let feed = Feed::new(db.clone(), Arc::clone(&clock), TaskTracker::new(), stamp, options, feed::Relay::Local);
-        let options = catalog::Options { public_url: ws.server.url().parse().unwrap() };
-        let catalog = Catalog::new(db.clone(), Arc::clone(&clock), feed, Sealer::new([1; 32], None), options);
+        let catalog = ws.server.catalog().clone();
         let workspace = WorkspaceId::from(ws.id.as_str());
         let members = members::list(&mut db.read().await.unwrap(), &workspace).await.unwrap();
         let writer = members.iter().find(|member| member.permission == Permission::Write).unwrap();
         let user = users::by_id(&mut db.read().await.unwrap(), &writer.user_id).await.unwrap().unwrap();
         let caller = Caller {
             user: user.user,
-            credential: Credential::Session(SessionId::new(clock.now())),
+            credential: Credential::Session(SessionId::new(SystemClock.now())),
             reach: Reach::Session,
-            expires_at: clock.now(),
+            expires_at: SystemClock.now(),
             renewed_cookie: None,
         };
 

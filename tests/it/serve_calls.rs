@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Backend, Endpoint, EventStream, Mcp, Reply, Stage, TestServer, id_of,
+    Backend, Endpoint, EndpointAnswer, EventStream, McpClient, Reply, Stage, TestServer, id_of,
 };
 
 /// A stage whose workflow calls an endpoint of ours.
@@ -13,15 +13,16 @@ struct Hall {
     _server: TestServer,
     stage: Stage,
     endpoint: Endpoint,
-    client: Mcp,
+    client: McpClient,
 }
 
 impl Hall {
     async fn open(endpoint_settings: Value) -> Self {
         let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
         let stage = Stage::set(&server).await;
-        let endpoint = Endpoint::start(Answer::ok(r#"{"success":true,"output":{"a":1}}"#)).await;
-        let client = Mcp::begin(&stage.admin, &stage.server, "2025-11-25").await;
+        let endpoint =
+            Endpoint::start(EndpointAnswer::ok(r#"{"success":true,"output":{"a":1}}"#)).await;
+        let client = McpClient::begin(&stage.admin, &stage.server, "2025-11-25").await;
         let hall = Self {
             _server: server,
             stage,
@@ -46,7 +47,7 @@ impl Hall {
 
     /// A call as one bare POST.
     async fn bare(&self, name: &str, arguments: &Value) -> Reply {
-        Mcp::new(&self.stage.admin, &self.stage.server)
+        McpClient::new(&self.stage.admin, &self.stage.server)
             .call(name, arguments)
             .await
     }
@@ -146,7 +147,7 @@ async fn failures_of_an_endpoint() {
             }),
         ),
     ] {
-        let mut answer = Answer::status(status, body);
+        let mut answer = EndpointAnswer::status(status, body);
         answer.header = Some(match status {
             // Nobody is sent anywhere.
             302 => ("location", hall.endpoint.url()),
@@ -162,7 +163,7 @@ async fn failures_of_an_endpoint() {
         assert_eq!(hall.endpoint.taken().len(), 2);
     }
     hall.endpoint
-        .answer(Answer::ok(r#"{"success":false,"error":"no"}"#));
+        .answer(EndpointAnswer::ok(r#"{"success":false,"error":"no"}"#));
     let failed = (
         "{\n  \"success\": false,\n  \"error\": \"no\"\n}".to_owned(),
         true,
@@ -171,7 +172,7 @@ async fn failures_of_an_endpoint() {
     assert_eq!(text(&hall.bare("greet", &who).await), failed);
     // Over the limit nothing is cut.
     hall.endpoint
-        .answer(Answer::ok("x".repeat(10 * 1024 * 1024 + 1)));
+        .answer(EndpointAnswer::ok("x".repeat(10 * 1024 * 1024 + 1)));
     let reply = hall.bare("greet", &who).await;
     assert_eq!(reply.status, 413);
     assert_eq!(
@@ -185,7 +186,7 @@ async fn failures_of_an_endpoint() {
 async fn an_endpoint_that_takes_too_long_or_is_not_there() {
     let hall = Hall::open(json!({"timeoutMs": 300})).await;
     let who = json!({"who": "x"});
-    let mut late = Answer::ok("{}");
+    let mut late = EndpointAnswer::ok("{}");
     late.delay = Duration::from_mins(1);
     hall.endpoint.answer(late);
     let reply = hall.bare("greet", &who).await;
@@ -223,7 +224,7 @@ async fn calls_that_are_none() {
         json!({"name": 1}),
         json!({"name": "greet", "arguments": []}),
     ] {
-        let bare = Mcp::new(&hall.stage.admin, &hall.stage.server)
+        let bare = McpClient::new(&hall.stage.admin, &hall.stage.server)
             .ask("tools/call", &params)
             .await;
         assert_eq!(session(&bare), (400, -32602), "{params}");
@@ -270,7 +271,7 @@ async fn calls_that_are_none() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_call_is_cancelled_downstream() {
     let hall = Hall::open(json!({"timeoutMs": 300_000})).await;
-    let mut slow = Answer::ok("{}");
+    let mut slow = EndpointAnswer::ok("{}");
     slow.delay = Duration::from_mins(10);
     hall.endpoint.answer(slow);
     let call = json!({"name": "greet", "arguments": {"who": "x"}});
@@ -285,7 +286,7 @@ async fn a_cancelled_call_is_cancelled_downstream() {
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id},
     });
     // Another session's requests have ids of their own.
-    let other = Mcp::begin(&hall.stage.admin, &hall.stage.server, "2025-11-25").await;
+    let other = McpClient::begin(&hall.stage.admin, &hall.stage.server, "2025-11-25").await;
     assert_eq!(other.post(&cancelled).await.status, 202);
     assert!(!asking.is_finished());
     assert_eq!(hall.client.post(&cancelled).await.status, 202);
@@ -308,7 +309,7 @@ async fn a_cancelled_call_is_cancelled_downstream() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_call_is_a_stream() {
     let hall = Hall::open(json!({"timeoutMs": 300_000})).await;
-    let mut slow = Answer::ok(r#"{"output":"done"}"#);
+    let mut slow = EndpointAnswer::ok(r#"{"output":"done"}"#);
     slow.delay = Duration::from_secs(7);
     hall.endpoint.answer(slow);
     let quiet = json!({"name": "greet", "arguments": {"who": "x"}});
@@ -365,7 +366,7 @@ async fn the_sample_is_called_in_process() {
         .json(&body)
         .await;
     let sample = id_of(&made.data(201)["server"]);
-    let client = Mcp::begin(&stage.admin, &sample, "2025-11-25").await;
+    let client = McpClient::begin(&stage.admin, &sample, "2025-11-25").await;
     assert_eq!(client.tools().await, ["echo"]);
     let input = json!({"text": "Grüße"});
     let expected = ("{\n  \"text\": \"Grüße\"\n}".to_owned(), false);
@@ -376,7 +377,7 @@ async fn the_sample_is_called_in_process() {
     assert_eq!(large.json()["error"]["data"]["httpStatus"], 413);
 
     // What is somewhere else is asked for, and the guard is in the way.
-    let client = Mcp::begin(&stage.admin, &stage.server, "2025-11-25").await;
+    let client = McpClient::begin(&stage.admin, &stage.server, "2025-11-25").await;
     let refused = client.call("greet", &json!({"who": "x"})).await;
     assert_eq!(
         refused.json()["error"],

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Backend, MODERN, Mcp, Stage, TestServer};
+use crate::support::{Backend, MODERN, McpClient, Stage, TestServer};
 
 const INFO: &str = "io.modelcontextprotocol/serverInfo";
 
@@ -23,7 +23,7 @@ both! {
     /// Every version that begins with `initialize` is spoken; any other gets the newest of them.
     async fn a_version_is_agreed_on(server: TestServer) {
         let stage = Stage::set(&server).await;
-        let client = Mcp::new(&stage.admin, &stage.server);
+        let client = McpClient::new(&stage.admin, &stage.server);
         for (asked, agreed) in [
             (json!("2024-10-07"), "2024-10-07"),
             (json!("2024-11-05"), "2024-11-05"),
@@ -59,9 +59,9 @@ both! {
                 "required": ["who"],
             },
         });
-        let bare = Mcp::new(&stage.admin, &stage.server).ask("tools/list", &json!({})).await;
+        let bare = McpClient::new(&stage.admin, &stage.server).ask("tools/list", &json!({})).await;
         assert_eq!(bare.json()["result"], json!({"tools": [tool]}));
-        let session = Mcp::begin(&stage.admin, &stage.server, "2025-06-18").await;
+        let session = McpClient::begin(&stage.admin, &stage.server, "2025-06-18").await;
         let listed = session.ask("tools/list", &json!({})).await;
         assert_eq!(listed.json()["result"], json!({"tools": [tool]}));
         assert_eq!(session.ask("ping", &json!({})).await.json()["result"], json!({}));
@@ -77,7 +77,7 @@ both! {
             "_meta": {INFO: {"name": "Desk", "version": "1.0.0"}},
         }));
         make_public(&stage, true).await;
-        let stranger = Mcp::new(&server.client(), &stage.server);
+        let stranger = McpClient::new(&server.client(), &stage.server);
         let result = stranger.modern_result("tools/list", &json!({})).await;
         assert_eq!((&result["tools"][0], &result["cacheScope"]), (&tool, &json!("public")));
     }
@@ -85,7 +85,7 @@ both! {
     /// Undeployed, a tool is not listed; its name is still its own.
     async fn an_undeployed_tool_is_left_out(server: TestServer) {
         let stage = Stage::set(&server).await;
-        let client = Mcp::begin(&stage.admin, &stage.server, "2025-11-25").await;
+        let client = McpClient::begin(&stage.admin, &stage.server, "2025-11-25").await;
         assert_eq!(client.tools().await, ["greet"]);
         let path = |verb: &str| {
             format!("/api/workflows/{}/{verb}?workspaceId={}", stage.workflow, stage.workspace)
@@ -145,7 +145,7 @@ both! {
     /// Pages of a hundred, by id; the cursor is the last id of a page.
     async fn a_list_comes_in_pages(server: TestServer) {
         let stage = Stage::set(&server).await;
-        let client = Mcp::new(&stage.admin, &stage.server);
+        let client = McpClient::new(&stage.admin, &stage.server);
         for cursor in [json!(7), json!("no id"), json!("")] {
             let page = client.ask("tools/list", &json!({"cursor": cursor})).await.json();
             assert_eq!(page["result"]["tools"].as_array().unwrap().len(), 1, "{cursor}");
@@ -160,7 +160,7 @@ both! {
 async fn a_modern_request_that_does_not_say_everything() {
     let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
     let stage = Stage::set(&server).await;
-    let client = Mcp::new(&stage.admin, &stage.server);
+    let client = McpClient::new(&stage.admin, &stage.server);
     let path = format!("/api/mcp/serve/{}", stage.server);
     for method in [
         "initialize",

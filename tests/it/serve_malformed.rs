@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::{Backend, Client, Mcp, Stage, TestServer};
+use crate::support::{Backend, Client, McpClient, Stage, TestServer};
 
 fn scalar() -> impl Strategy<Value = Value> {
     prop_oneof![
@@ -150,7 +150,7 @@ fn whatever_comes_is_answered() {
     let (server, stage, session) = runtime.block_on(async {
         let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
         let stage = Stage::set(&server).await;
-        let client = Mcp::begin(&stage.admin, &stage.server, "2025-03-26").await;
+        let client = McpClient::begin(&stage.admin, &stage.server, "2025-03-26").await;
         (server, stage, client.session.unwrap())
     });
     let path = format!("/api/mcp/serve/{}", stage.server);
@@ -176,7 +176,7 @@ async fn a_list_of_messages() {
         {"jsonrpc": "2.0", "id": "b", "method": "nothing"},
         {"jsonrpc": "1.0"},
     ]);
-    let client = Mcp::begin(&stage.admin, &stage.server, "2025-03-26").await;
+    let client = McpClient::begin(&stage.admin, &stage.server, "2025-03-26").await;
     let reply = client.post(&list).await;
     assert_eq!(
         (reply.status, reply.json()),
@@ -194,7 +194,7 @@ async fn a_list_of_messages() {
     let quiet = json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]);
     assert_eq!(client.post(&quiet).await.status, 202);
     for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
-        let client = Mcp::begin(&stage.admin, &stage.server, version).await;
+        let client = McpClient::begin(&stage.admin, &stage.server, version).await;
         assert_eq!(client.post(&list).await.status, 400, "{version}");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Mcp, Stage, TestServer, execute};
+use crate::support::{McpClient, Stage, TestServer, execute};
 
 both! {
     /// Names of every awkward kind are distinct, stable, valid, and can be called.
@@ -41,7 +41,7 @@ both! {
                 expected.push(tool);
             }
         }
-        let client = Mcp::begin(&stage.admin, &stage.server, "2025-11-25").await;
+        let client = McpClient::begin(&stage.admin, &stage.server, "2025-11-25").await;
         let mut listed = client.tools().await;
         assert_eq!(listed, client.tools().await);
         listed.retain(|name| name != "greet");

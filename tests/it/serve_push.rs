@@ -8,8 +8,8 @@ use serde_json::json;
 use tokio::time::{Instant, timeout};
 
 use crate::support::{
-    Backend, DEADLINE, Elsewhere, EventStream, Mcp, SOON, Stage, TestServer, Wire, shared_redis,
-    unique_name,
+    Backend, DEADLINE, Elsewhere, EventStream, McpClient, SOON, Stage, TestServer, Wire,
+    shared_redis, unique_name,
 };
 
 /// Long enough that whatever was to come has come: a burst, and what the machine adds to it.
@@ -56,7 +56,7 @@ both! {
     /// In a session and in a subscription; the list that is read then is the new one.
     async fn both_eras_are_told(server: TestServer) {
         let stage = Stage::set(&server).await;
-        let client = Mcp::begin(&stage.admin, &stage.server, "2025-06-18").await;
+        let client = McpClient::begin(&stage.admin, &stage.server, "2025-06-18").await;
         let (mut stream, mut listening) = (client.stream().await, client.listen().await);
         for name in ["one", "two"] {
             stage.rename(name).await.data(200);
@@ -80,7 +80,7 @@ both! {
         let stage = Stage::set(&server).await;
         let foreign = Stage::set_for(stage.admin.clone()).await;
         let other = another(&stage).await;
-        let client = Mcp::begin(&stage.admin, &stage.server, "2025-06-18").await;
+        let client = McpClient::begin(&stage.admin, &stage.server, "2025-06-18").await;
         let mut stream = client.stream().await;
         let mut listening = client.listen().await;
         other.rename("of_another_server").await.data(200);
@@ -101,7 +101,7 @@ both! {
         let stage = Stage::set(&server).await;
         let other = another(&stage).await;
         for version in ["2025-06-18", "2025-11-25"] {
-            let client = Mcp::begin(&stage.admin, &stage.server, version).await;
+            let client = McpClient::begin(&stage.admin, &stage.server, version).await;
             stage.rename("a").await.data(200);
             stage.rename("b").await.data(200);
             let mut stream = client.stream().await;
@@ -127,7 +127,7 @@ both! {
                 next.next_told().await;
                 is_quiet(&mut next).await;
             }
-            let quiet = Mcp::begin(&stage.admin, &stage.server, version).await;
+            let quiet = McpClient::begin(&stage.admin, &stage.server, version).await;
             is_quiet(&mut quiet.stream().await).await;
         }
     }
@@ -136,7 +136,7 @@ both! {
     /// between it and a break is told after it.
     async fn a_stream_is_primed(server: TestServer) {
         let stage = Stage::set(&server).await;
-        let client = Mcp::begin(&stage.admin, &stage.server, "2025-11-25").await;
+        let client = McpClient::begin(&stage.admin, &stage.server, "2025-11-25").await;
         let mut stream = client.stream().await;
         let first = stream.next_frame(DEADLINE).await.unwrap();
         assert_eq!((first.data.as_deref(), &first.event), (Some(""), &None));
@@ -150,7 +150,7 @@ both! {
         let first = stream.next_frame(DEADLINE).await.unwrap();
         assert_ne!(first.id, Some(stage.head().await));
         stream.next_told().await;
-        let older = Mcp::begin(&stage.admin, &stage.server, "2025-06-18").await;
+        let older = McpClient::begin(&stage.admin, &stage.server, "2025-06-18").await;
         let first = older.stream().await.next_frame(DEADLINE).await.unwrap();
         assert_eq!((first.id, first.retry, first.data), (None, None, None));
     }
@@ -158,7 +158,7 @@ both! {
     /// Of several streams of a session one is told: the newest that is open.
     async fn one_stream_of_a_session_speaks(server: TestServer) {
         let stage = Stage::set(&server).await;
-        let client = Mcp::begin(&stage.admin, &stage.server, "2025-06-18").await;
+        let client = McpClient::begin(&stage.admin, &stage.server, "2025-06-18").await;
         let mut first = client.stream().await;
         let mut second = client.stream().await;
         stage.rename("a").await.data(200);
@@ -181,7 +181,7 @@ both! {
     async fn a_stop_is_told(server: TestServer) {
         let mut server = server;
         let stage = Stage::set(&server).await;
-        let client = Mcp::begin(&stage.admin, &stage.server, "2025-11-25").await;
+        let client = McpClient::begin(&stage.admin, &stage.server, "2025-11-25").await;
         let (mut stream, mut listening) = (client.stream().await, client.listen().await);
         server.stop().await;
         assert!(stream.rest().await.iter().all(|frame| frame.data.as_deref() == Some("")));
@@ -206,7 +206,7 @@ async fn a_burst_is_told_once_to_everyone() {
     let stage = Stage::set(&a).await;
     let mut streams = Vec::new();
     for n in 0..5 {
-        let client = Mcp::begin(&stage.admin, &stage.server, "2025-06-18").await;
+        let client = McpClient::begin(&stage.admin, &stage.server, "2025-06-18").await;
         let client = if n % 2 == 0 {
             client
         } else {
@@ -250,7 +250,7 @@ async fn a_burst_is_told_once_to_everyone() {
 async fn a_change_of_another_process_is_told() {
     let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
     let stage = Stage::set(&server).await;
-    let client = Mcp::begin(&stage.admin, &stage.server, "2025-06-18").await;
+    let client = McpClient::begin(&stage.admin, &stage.server, "2025-06-18").await;
     let mut stream = client.stream().await;
     let mut elsewhere = Elsewhere::on(server.database()).await;
     for _ in 0..3 {
@@ -273,7 +273,7 @@ async fn a_quiet_stream_has_a_heart() {
     })
     .await;
     let stage = Stage::set(&server).await;
-    let client = Mcp::begin(&stage.admin, &stage.server, "2025-06-18").await;
+    let client = McpClient::begin(&stage.admin, &stage.server, "2025-06-18").await;
     for stream in [&mut client.stream().await, &mut client.listen().await] {
         for _ in 0..2 {
             let beat = loop {
@@ -305,7 +305,7 @@ async fn strangers_have_a_share_of_their_own() {
         .json(&json!({"isPublic": true}))
         .await
         .data(200);
-    let nobody = Mcp::begin(&server.client(), &stage.server, "2025-06-18").await;
+    let nobody = McpClient::begin(&server.client(), &stage.server, "2025-06-18").await;
     let mut streams = Vec::new();
     for _ in 0..200 {
         streams.push(nobody.stream().await);
@@ -315,7 +315,7 @@ async fn strangers_have_a_share_of_their_own() {
         (refused.status, refused.header("retry-after")),
         (429, Some("30"))
     );
-    let member = Mcp::begin(&stage.admin, &stage.server, "2025-06-18").await;
+    let member = McpClient::begin(&stage.admin, &stage.server, "2025-06-18").await;
     let _browser = stage.admin.events(&stage.workspace).await;
     let mut of_member = member.stream().await;
     let refused = member.get().header("accept", "text/event-stream").await;
@@ -345,7 +345,7 @@ async fn a_stalled_client_delays_nobody() {
     })
     .await;
     let stage = Stage::set(&server).await;
-    let client = Mcp::begin(&stage.admin, &stage.server, "2025-06-18").await;
+    let client = McpClient::begin(&stage.admin, &stage.server, "2025-06-18").await;
     let mut stalled = Wire::connect(server.address()).await;
     let cookie = stage.admin.cookie().unwrap();
     let session = client.session.as_deref().unwrap();

@@ -8,7 +8,7 @@ use toolcast::store::mcp_sessions;
 
 use crate::people::{grant, user};
 use crate::support::{
-    Backend, Client, EventStream, Mcp, Stage, TestDatabase, TestServer, few_at_once, id_of,
+    Backend, Client, EventStream, McpClient, Stage, TestDatabase, TestServer, few_at_once, id_of,
     shared_redis, unique_name,
 };
 
@@ -24,7 +24,7 @@ fn unknown(reply: &crate::support::Reply) {
 }
 
 /// Nothing is to be had with it: neither an answer, nor a stream, nor an end.
-async fn is_unknown(client: &Mcp) {
+async fn is_unknown(client: &McpClient) {
     unknown(&client.ask("tools/list", &json!({})).await);
     unknown(&client.ask("ping", &json!({})).await);
     unknown(
@@ -53,7 +53,7 @@ both! {
     /// Forged, of another server, of another caller, run out: all alike.
     async fn a_token_that_is_not_ones_own(server: TestServer) {
         let stage = Stage::set(&server).await;
-        let client = Mcp::begin(&stage.admin, &stage.server, "2025-11-25").await;
+        let client = McpClient::begin(&stage.admin, &stage.server, "2025-11-25").await;
         assert_eq!(client.tools().await, ["greet"]);
 
         let token = client.session.clone().unwrap();
@@ -90,7 +90,7 @@ both! {
         let stage = Stage::set(&server).await;
         let public = another_server(&stage, true).await;
         let nobody = server.client();
-        let client = Mcp::begin(&nobody, &public, "2025-06-18").await;
+        let client = McpClient::begin(&nobody, &public, "2025-06-18").await;
         assert_eq!(client.tools().await, ["greet"]);
         is_unknown(&client.by(&stage.admin)).await;
         let (stranger, _) = user(&server, "stranger@example.com").await;
@@ -104,8 +104,8 @@ both! {
     async fn a_session_is_ended(server: TestServer) {
         let mut server = server;
         let stage = Stage::set(&server).await;
-        let client = Mcp::begin(&stage.admin, &stage.server, "2025-06-18").await;
-        let kept = Mcp::begin(&stage.admin, &stage.server, "2025-06-18").await;
+        let client = McpClient::begin(&stage.admin, &stage.server, "2025-06-18").await;
+        let kept = McpClient::begin(&stage.admin, &stage.server, "2025-06-18").await;
         let (stream, mut other) = (client.stream().await, kept.stream().await);
         assert_eq!(client.by(&server.client()).end().await.status, 204);
         assert!(ended(stream).await.ends_with(": closing session_ended\n\n"));
@@ -123,9 +123,9 @@ both! {
     /// Many ends at the same time are few transactions, and each is answered.
     async fn many_sessions_are_ended_at_once(server: TestServer) {
         let stage = Stage::set(&server).await;
-        let beginning = (0..100).map(|_| Mcp::begin(&stage.admin, &stage.server, "2025-06-18"));
+        let beginning = (0..100).map(|_| McpClient::begin(&stage.admin, &stage.server, "2025-06-18"));
         let clients = few_at_once(beginning).await;
-        let ends = futures_util::future::join_all(clients.iter().map(Mcp::end)).await;
+        let ends = futures_util::future::join_all(clients.iter().map(McpClient::end)).await;
         assert!(ends.iter().all(|reply| reply.status == 204));
         for client in &clients {
             unknown(&client.ask("ping", &json!({})).await);
@@ -140,7 +140,7 @@ both! {
         };
         let (bob, bob_id) = user(&server, "bob@example.com").await;
         grant(&stage.admin, &stage.workspace, "bob@example.com", "read").await;
-        let of_bob = Mcp::begin(&bob, &stage.server, "2025-06-18").await;
+        let of_bob = McpClient::begin(&bob, &stage.server, "2025-06-18").await;
         let (stream, listening) = (of_bob.stream().await, of_bob.listen().await);
         let member = format!("/api/workspaces/{}/members/{bob_id}", stage.workspace);
         stage.admin.delete(&member).await.data(204);
@@ -151,7 +151,7 @@ both! {
         let key = json!({"name": "k", "permission": "read", "workspaceId": stage.workspace});
         let made = stage.admin.post("/api/keys").json(&key).await.data(201);
         let (id, key) = (id_of(&made["apiKey"]), made["key"].as_str().unwrap());
-        let with_key = Mcp::begin(&server.client().holding_key(key), &stage.server, "2025-06-18").await;
+        let with_key = McpClient::begin(&server.client().holding_key(key), &stage.server, "2025-06-18").await;
         let stream = with_key.stream().await;
         assert_eq!(with_key.tools().await, ["greet"]);
         stage.admin.delete(&format!("/api/keys/{id}")).await.data(204);
@@ -159,8 +159,8 @@ both! {
         assert_eq!(with_key.ask("ping", &json!({})).await.status, 401);
 
         let public = another_server(&stage, true).await;
-        let stranger = Mcp::begin(&server.client(), &public, "2025-06-18").await;
-        let member = Mcp::begin(&stage.admin, &public, "2025-06-18").await;
+        let stranger = McpClient::begin(&server.client(), &public, "2025-06-18").await;
+        let member = McpClient::begin(&stage.admin, &public, "2025-06-18").await;
         let (of_stranger, mut of_member) = (stranger.stream().await, member.stream().await);
         stage.admin.patch(&server_path(&public)).json(&json!({"isPublic": false})).await.data(200);
         assert!(ended(of_stranger).await.ends_with(": closing server_private\n\n"));
@@ -184,7 +184,7 @@ async fn an_end_reaches_every_replica() {
     .await;
     let b = a.replica().await;
     let stage = Stage::set(&a).await;
-    let on_a = Mcp::begin(&stage.admin, &stage.server, "2025-11-25").await;
+    let on_a = McpClient::begin(&stage.admin, &stage.server, "2025-11-25").await;
     let on_b = on_a.at(&b.url());
     assert_eq!(on_b.tools().await, ["greet"]);
     let stream = on_b.stream().await;
@@ -223,14 +223,14 @@ async fn ten_thousand_that_never_come_back() {
     let unique: std::collections::HashSet<&String> = tokens.iter().chain([&first]).collect();
     assert_eq!(unique.len(), 10_001);
     // The first is as good as ever.
-    let mut client = Mcp::new(&stage.admin, &stage.server);
+    let mut client = McpClient::new(&stage.admin, &stage.server);
     client.session = Some(first);
     assert_eq!(client.tools().await, ["greet"]);
     db.close().await;
 }
 
 async fn begin_and_leave(http: &Client, server: &str) -> String {
-    let client = Mcp::new(http, server);
+    let client = McpClient::new(http, server);
     let reply = client
         .ask("initialize", &json!({"protocolVersion": "2025-11-25"}))
         .await;

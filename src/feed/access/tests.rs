@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use futures_util::future::BoxFuture;
 use http_body::Body;
 
+use super::super::asked::Asked;
 use super::super::hub::Registration;
 use super::super::tests::World;
 use super::super::{Stream, reader, resume};
@@ -142,8 +143,11 @@ async fn what_was_read_after_the_right_was_gone_is_not_shown() {
     let missed = resume::first_page(shared, &world.workspace, &beginning.to_string()).await;
     let missed = missed.unwrap().unwrap();
     let topics = shared.hub.take_dirty(1);
-    let snapshot = reader::look(shared, &topics).await.unwrap();
-    reader::append(shared, &topics, &snapshot).await;
+    let asked = Asked::take(&topics);
+    let mut connection = reader::Connection::default();
+    let seen = reader::look(shared, &mut connection, &topics, &asked);
+    let seen = seen.await.unwrap();
+    reader::append(shared, &topics, asked, &seen).await;
 
     let pages = missed.frames.len();
     let mut stream = Stream::open(Arc::clone(shared), registration, missed.frames, missed.at);

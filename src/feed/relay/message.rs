@@ -12,7 +12,7 @@ const LONGEST: usize = 16 << 10;
 
 /// One change that was committed.
 #[derive(Debug)]
-pub(in super::super) struct Told {
+pub(in super::super) struct Announced {
     pub(in super::super) source: Source,
     pub(in super::super) server: ServerId,
     pub(in super::super) server_name: String,
@@ -24,7 +24,9 @@ pub(in super::super) struct Told {
 #[derive(Debug)]
 pub(in super::super) struct News<'a> {
     pub(in super::super) workspace: Option<&'a WorkspaceId>,
-    pub(in super::super) changes: &'a [Told],
+    pub(in super::super) changes: &'a [Announced],
+    /// External servers of which a state was written.
+    pub(in super::super) states: &'a [(WorkspaceId, ServerId)],
     /// Whether a right was taken away.
     pub(in super::super) revoked: bool,
 }
@@ -81,13 +83,33 @@ struct WorkflowToolsChanged<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(
+    tag = "type",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
 enum Control<'a> {
-    Revoked { origin: &'a str },
-    Ping { origin: &'a str, process: &'a str },
+    Revoked {
+        origin: &'a str,
+    },
+    /// The row of an external server is worth a look.
+    Connection {
+        workspace_id: &'a WorkspaceId,
+        server_id: &'a ServerId,
+        origin: &'a str,
+    },
+    /// Whoever watches an external server should look at its row.
+    Nudge {
+        server_id: &'a ServerId,
+        origin: &'a str,
+    },
+    Ping {
+        origin: &'a str,
+        process: &'a str,
+    },
 }
 
-/// One message for each change, one for all revocations.
+/// One message for each change and each state, one for all revocations.
 pub(super) fn of(news: &News<'_>, origin: &str) -> Vec<Message> {
     let mut messages = Vec::new();
     for change in news.changes {
@@ -117,10 +139,25 @@ pub(super) fn of(news: &News<'_>, origin: &str) -> Vec<Message> {
             ),
         });
     }
+    for (workspace_id, server_id) in news.states {
+        messages.extend(message(
+            Channel::Control,
+            &Control::Connection {
+                workspace_id,
+                server_id,
+                origin,
+            },
+        ));
+    }
     if news.revoked {
         messages.extend(message(Channel::Control, &Control::Revoked { origin }));
     }
     messages
+}
+
+/// Has whoever watches a server look at its row.
+pub(super) fn nudge(server_id: &ServerId, origin: &str) -> Option<Message> {
+    message(Channel::Control, &Control::Nudge { server_id, origin })
 }
 
 /// Says that this process is there.
@@ -139,6 +176,10 @@ fn message(channel: Channel, payload: &impl Serialize) -> Option<Message> {
 pub(super) enum Heard {
     /// A look at one workspace.
     Workspace(WorkspaceId),
+    /// A look at the row of one external server.
+    Server(WorkspaceId, ServerId),
+    /// A look at that row by whoever watches the server.
+    Nudge(ServerId),
     /// A look at everything.
     Everything,
     /// Nothing: our own, not for us, or no message at all.
@@ -166,6 +207,15 @@ pub(super) fn read(channel: Channel, payload: &[u8], origin: &str, process: &str
             }
         }
         _ if own => Heard::Nothing,
+        Channel::Control if text("type") == Some("connection") => {
+            match (text("workspaceId"), text("serverId")) {
+                (Some(workspace), Some(server)) => Heard::Server(workspace.into(), server.into()),
+                _ => Heard::Nothing,
+            }
+        }
+        Channel::Control if text("type") == Some("nudge") => {
+            text("serverId").map_or(Heard::Nothing, |server| Heard::Nudge(server.into()))
+        }
         // A kind of a newer release is worth a look, too.
         Channel::Control if message.is_object() => Heard::Everything,
         Channel::Control => Heard::Nothing,

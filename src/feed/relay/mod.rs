@@ -14,8 +14,10 @@ mod redis;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use crate::model::ids::ServerId;
+
 pub(super) use local::Local;
-pub(super) use message::{News, Told};
+pub(super) use message::{Announced, News};
 pub use redis::{NotAnAddress, Options, Redis};
 
 /// Where news goes beyond this process.
@@ -33,6 +35,13 @@ impl Relay {
     pub(super) fn tell(&self, news: &News<'_>) {
         if let Self::Redis(redis) = self {
             redis.tell(news);
+        }
+    }
+
+    /// Has whoever watches a server look at its row. Never waits, never fails.
+    pub(super) fn nudge(&self, server: &ServerId) {
+        if let Self::Redis(redis) = self {
+            redis.nudge(server);
         }
     }
 

@@ -24,6 +24,7 @@ use self::connection::{ANSWERING, Connection, Lost, Pauses, WATCHING, ping};
 use self::state::{Side, State};
 use super::local::Local;
 use super::message::{self, Channel, Heard, Message, News};
+use crate::model::ids::ServerId;
 
 /// Messages that may wait to be sent. One too many is dropped: the tick catches up.
 const WAITING: usize = 4096;
@@ -125,6 +126,13 @@ impl Redis {
         }
     }
 
+    pub(super) fn nudge(&self, server: &ServerId) {
+        if let Some(message) = message::nudge(server, &self.inner.origin) {
+            // Full, it is dropped: the owner looks at its rows again and again.
+            let _ = self.inner.outgoing.try_send(message);
+        }
+    }
+
     /// Whether Redis can be asked now, on both connections.
     pub async fn answers(&self) -> bool {
         let Some(both) = self.inner.state.connections() else {
@@ -168,7 +176,7 @@ impl Inner {
                     let commands = connection.commands.clone();
                     self.state.up(Side::Subscriber, commands);
                     // Whatever was said before is lost.
-                    local.look();
+                    local.look_again();
                     connection.watch().await
                 }
                 Err(lost) => lost,
@@ -200,6 +208,8 @@ impl Inner {
         };
         match message::read(*channel, payload, &self.origin, &self.process) {
             Heard::Workspace(workspace) => local.wake(&workspace),
+            Heard::Server(workspace, server) => local.look_at(&workspace, &server),
+            Heard::Nudge(server) => local.nudge(&server),
             Heard::Everything => local.look(),
             Heard::Namesake => self.state.namesake(&self.origin),
             Heard::Nothing => {}

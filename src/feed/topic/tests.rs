@@ -43,10 +43,12 @@ impl Database {
         let changes = self
             .changes
             .iter()
-            .filter(|change| change.revision >= lo && change.revision <= lo.saturating_add(limit))
+            .filter(|change| change.revision > lo && change.revision <= lo.saturating_add(limit))
             .cloned()
             .collect();
+        let known = self.changes.iter().find(|change| change.revision == lo);
         Stretch {
+            known: known.map(|change| change.stamp.clone()),
             head: Revision::try_from(self.changes.len()).unwrap(),
             head_stamp: self.changes.last().map(|change| change.stamp.clone()),
             changes,

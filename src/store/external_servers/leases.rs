@@ -103,7 +103,9 @@ pub async fn release(conn: impl Into<Conn<'_>>, owner: &str, servers: &[ServerId
 pub struct Share {
     /// Servers in all.
     pub servers: i64,
-    /// Replicas that watch, this one included.
+    /// Of these, those that nobody holds.
+    pub due: i64,
+    /// Replicas that watch.
     pub watchers: i64,
 }
 
@@ -116,50 +118,56 @@ impl Share {
     }
 }
 
-/// Says that a replica is there, for as long as a lease lives, and how many there are.
-pub async fn attend(conn: impl Into<Conn<'_>>, owner: &str) -> Result<Share> {
-    let mut conn = conn.into();
-    let sql = conn.dialect(
-        concat!(
-            "INSERT INTO watcher (owner, expires_at) VALUES ($1, ",
-            lease_end!(postgres),
-            ") ON CONFLICT (owner) DO UPDATE SET expires_at = excluded.expires_at"
-        ),
-        concat!(
-            "INSERT INTO watcher (owner, expires_at) VALUES ($1, ",
-            lease_end!(sqlite),
-            ") ON CONFLICT (owner) DO UPDATE SET expires_at = excluded.expires_at"
-        ),
-    );
-    on!(conn.again(), |c| sqlx::query(sql)
-        .bind(owner)
-        .execute(c)
-        .await
-        .map(|_| ()))?;
-    // Those that are over by less may only be late.
-    let sql = conn.dialect(
-        "DELETE FROM watcher WHERE expires_at < clock_timestamp() - interval '1 minute'",
-        "DELETE FROM watcher WHERE expires_at < CAST(unixepoch('subsec') * 1000 AS INTEGER) - 60000",
-    );
-    on!(conn.again(), |c| sqlx::query(sql)
-        .execute(c)
-        .await
-        .map(|_| ()))?;
+/// How the work is shared out now.
+pub async fn look(conn: impl Into<Conn<'_>>) -> Result<Share> {
     macro_rules! select {
-        ($live:expr) => {
+        ($held:expr, $here:expr) => {
             concat!(
-                "SELECT (SELECT COUNT(*) FROM external_server) AS servers, \
+                "SELECT COUNT(*) AS servers, \
+                 CAST(COALESCE(SUM(CASE WHEN ",
+                $held,
+                " THEN 0 ELSE 1 END), 0) AS BIGINT) AS due, \
                  (SELECT COUNT(*) FROM watcher WHERE ",
-                $live,
-                ") AS watchers"
+                $here,
+                ") AS watchers FROM external_server"
             )
         };
     }
+    let conn = conn.into();
     let sql = conn.dialect(
-        select!(live!(postgres, "expires_at")),
-        select!(live!(sqlite, "expires_at")),
+        select!(
+            live!(postgres, "lease_expires_at"),
+            live!(postgres, "expires_at")
+        ),
+        select!(
+            live!(sqlite, "lease_expires_at"),
+            live!(sqlite, "expires_at")
+        ),
     );
     Ok(on!(conn, |c| sqlx::query_as(sql).fetch_one(c).await)?)
+}
+
+/// Says that a replica is there, for as long as a lease lives, and how the work is shared out. On
+/// a file there is but one, and nothing to say.
+pub async fn attend(conn: impl Into<Conn<'_>>, owner: &str) -> Result<Share> {
+    let mut conn = conn.into();
+    if let Conn::Postgres(c) = conn.again() {
+        sqlx::query(concat!(
+            "INSERT INTO watcher (owner, expires_at) VALUES ($1, ",
+            lease_end!(postgres),
+            ") ON CONFLICT (owner) DO UPDATE SET expires_at = excluded.expires_at"
+        ))
+        .bind(owner)
+        .execute(&mut *c)
+        .await?;
+        // Those that are over by less may only be late.
+        sqlx::query(
+            "DELETE FROM watcher WHERE expires_at < clock_timestamp() - interval '1 minute'",
+        )
+        .execute(c)
+        .await?;
+    }
+    look(conn).await
 }
 
 /// Says that a replica is gone.

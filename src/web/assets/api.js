@@ -1,4 +1,4 @@
-// Reads of the REST API.
+// Calls of the REST API.
 
 /** An answer that is not 2xx. */
 export class Refused extends Error {
@@ -25,6 +25,23 @@ export async function get(path, params = {}) {
   const body = await reply.json().catch(() => null);
   if (!reply.ok || !body) throw new Refused(reply.status, body?.error ?? `The server answered ${reply.status}.`);
   return { data: body.data, revision: reply.headers.get("x-toolcast-revision") };
+}
+
+/** A command may take as long as a first connect with all its tries. */
+const COMMAND_MS = 75_000;
+
+/** Sends `body` as JSON. Gives the answer's data; throws as `get` does. */
+export async function send(method, path, body) {
+  const reply = await fetch(path, {
+    method,
+    credentials: "same-origin",
+    headers: { accept: "application/json", "content-type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+    signal: AbortSignal.timeout(COMMAND_MS),
+  });
+  const answer = await reply.json().catch(() => null);
+  if (!reply.ok || !answer) throw new Refused(reply.status, answer?.error ?? `The server answered ${reply.status}.`);
+  return answer.data;
 }
 
 /** Milliseconds to wait before try number `attempt` (0 is the first): full jitter, from 1 s up to at most 30 s. */

@@ -1,8 +1,10 @@
 // The workspace's page: reads the lists, then follows the stream from where they stand.
 
 import "./menu.js";
+import { askForServer } from "./add_server.js";
 import { backoff, get } from "./api.js";
 import { byId } from "./dom.js";
+import { ExternalServers } from "./external.js";
 import { Feed } from "./feed.js";
 import { askForSample } from "./sample.js";
 import { showServers } from "./servers.js";
@@ -15,38 +17,49 @@ const workspace = home.dataset.workspace;
 const mayWrite = home.dataset.permission !== "read";
 const feed = new Feed(workspace);
 
-/** What the page shows: servers with their tools, and the workflows by id. */
+/** What the page shows: workflow servers and external servers with their tools, and the workflows by id. */
 let servers = [];
+let external = [];
 let workflows = new Map();
 
 const SERVERS = "/api/mcp/workflow-servers";
-const toolsOf = async ({ id }) => {
-  try {
-    return (await get(`${SERVERS}/${encodeURIComponent(id)}/tools`, { workspaceId: workspace })).data.tools;
-  } catch (error) {
-    // Deleted since the list was read; its own event follows.
-    if (error.status === 404) return [];
-    throw error;
-  }
-};
+const EXTERNAL = "/api/mcp/servers";
+
+/** The tools of each server of `list` that is in `stale` (null: of all), and those known before of the others. */
+function toolsOf(path, list, before, stale) {
+  const known = new Map(before.map(({ id, tools }) => [id, tools]));
+  return Promise.all(list.map(async ({ id, toolCount }) => {
+    if (toolCount === 0) return [];
+    if (stale && !stale.has(id) && known.get(id)?.length) return known.get(id);
+    try {
+      return (await get(`${path}/${encodeURIComponent(id)}/tools`, { workspaceId: workspace })).data.tools;
+    } catch (error) {
+      // Deleted since the list was read; its own event follows.
+      if (error.status === 404) return [];
+      throw error;
+    }
+  }));
+}
 
 /** Reads the servers, and the tools of those in `stale` (null: of all). Returns the event id the reads stand at. */
 async function readServers(stale) {
   const list = await get(SERVERS, { workspaceId: workspace });
-  const known = new Map(servers.map(({ id, tools }) => [id, tools]));
-  const [{ data }, ...tools] = await Promise.all([
+  const [{ data: others }, { data: flows }, tools] = await Promise.all([
+    get(EXTERNAL, { workspaceId: workspace }),
     get("/api/workflows", { workspaceId: workspace }),
-    ...list.data.servers.map((server) =>
-      stale && !stale.has(server.id) && known.has(server.id) ? known.get(server.id) : toolsOf(server)),
+    toolsOf(SERVERS, list.data.servers, servers, stale),
   ]);
-  workflows = new Map(data.workflows.map((workflow) => [workflow.id, workflow]));
+  const otherTools = await toolsOf(EXTERNAL, others.servers, external, stale);
+  workflows = new Map(flows.workflows.map((workflow) => [workflow.id, workflow]));
   servers = list.data.servers.map((server, at) => ({ ...server, tools: tools[at] }));
+  external = others.servers.map((server, at) => ({ ...server, tools: otherTools[at] }));
   return list.revision;
 }
 
 function show() {
-  showServers(servers);
-  byId("empty").hidden = servers.length > 0;
+  showServers(servers, external);
+  sessions.show(external);
+  byId("empty").hidden = servers.length + external.length > 0;
   showLines({ workspace, email: home.dataset.email, mayWrite, servers, workflows });
 }
 
@@ -57,7 +70,7 @@ let touched = new Set();
 let running = false;
 let failures = 0;
 
-/** Reads again what the server `id` touches; without an id, everything. */
+/** Reads again what the server `id` touches; the lists alone for null; without an id, everything. */
 async function readAgain(id) {
   if (id === undefined) everything = true;
   else touched.add(id);
@@ -91,6 +104,21 @@ async function readAgain(id) {
 
 let first = true;
 
+// ---- external servers
+
+const sessions = new ExternalServers({ workspace, permission: home.dataset.permission, problem });
+
+/** A session that comes and goes has the lists read now and then, not each time. */
+const CALM_MS = 500;
+let soon = 0;
+function readSoon() {
+  if (soon) return;
+  soon = setTimeout(() => {
+    soon = 0;
+    readAgain(null);
+  }, CALM_MS);
+}
+
 /** Tells it on top of the page; nothing, or "", takes it away. */
 function problem(...parts) {
   const line = byId("problem");
@@ -108,6 +136,7 @@ const stream = new Stream({
   workspace,
   user: home.dataset.user,
   onState: showState,
+  onConnection: (frame) => sessions.hear(frame) || readSoon(),
   onGap: () => readAgain(),
   onResync() {
     feed.restart();
@@ -123,4 +152,5 @@ const stream = new Stream({
 });
 
 askForSample(problem);
+askForServer(() => readAgain(null));
 readAgain();

@@ -1,6 +1,7 @@
 // "Make a sample" without leaving the page, so that its change is seen to arrive.
 
-import { byId, el } from "./dom.js";
+import { byId } from "./dom.js";
+import { post } from "./forms.js";
 
 const form = byId("sample");
 let allowed = true;
@@ -22,23 +23,12 @@ export function askForSample(problem) {
     event.preventDefault();
     asking = true;
     enable();
-    try {
-      const reply = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
-      // The answer leads to this page, or to the sign-in for someone who is not signed in any more.
-      if (reply.redirected && new URL(reply.url).pathname === "/sign-in") {
-        problem("You are signed out, so no sample was made. ", el("a", { href: "/sign-in" }, "Sign in"));
-      } else if (!reply.ok) problem(`No sample was made. ${await saidBy(reply)}`);
-    } catch {
-      problem("The server cannot be reached just now. Try again in a moment.");
-    } finally {
-      asking = false;
-      enable();
-    }
+    const told = await post(form, {
+      signedOut: "You are signed out, so no sample was made.",
+      refused: "No sample was made.",
+    });
+    if (told) problem(...told);
+    asking = false;
+    enable();
   });
-}
-
-/** What the page of a refusal says. */
-async function saidBy(reply) {
-  const page = new DOMParser().parseFromString(await reply.text(), "text/html");
-  return page.querySelector("p[role=alert]:not([hidden])")?.textContent ?? `The server answered ${reply.status}.`;
 }

@@ -2,15 +2,15 @@
 
 import { byId, el, plural } from "./dom.js";
 
-/** Shows `servers`, each with its `tools` (rows of `GET …/tools`). */
-export function showServers(servers) {
+/** Shows the workflow `servers`, each with its `tools` (rows of `GET …/tools`); `external` ones are counted with them. */
+export function showServers(servers, external) {
   const list = byId("servers");
   list.removeAttribute("aria-busy");
-  const tools = servers.reduce((sum, server) => sum + server.tools.length, 0);
-  byId("servers-count").textContent = servers.length
-    ? `${plural(servers.length, "server")}, ${plural(tools, "tool")}`
-    : "";
-  list.replaceChildren(...(servers.length ? servers.map(server) : [el("p", { class: "quiet pad" }, "No servers yet.")]));
+  const all = [...servers, ...external];
+  const tools = all.reduce((sum, server) => sum + server.tools.length, 0);
+  byId("servers-count").textContent = all.length ? `${plural(all.length, "server")}, ${plural(tools, "tool")}` : "";
+  const nothing = all.length ? [] : [el("p", { class: "quiet pad" }, "No servers yet.")];
+  list.replaceChildren(...servers.map(server), ...nothing);
 }
 
 function server({ name, description, isPublic, tools }) {

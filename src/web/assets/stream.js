@@ -72,12 +72,13 @@ export class Stream {
   /**
    * `onChange(data, isNext)`: a tools_changed frame; `isNext` is false when it stands for more than one revision.
    * `onGap()`: read everything again. `onResync()`: the same, and what is shown may be of another history.
+   * `onConnection(data)`: a connection frame. It has no place in the feed; each new stream begins with all states.
    * `onState({ state, reason })`: waiting, connecting, live, reconnecting or closed.
    */
-  constructor({ workspace, user, onChange, onGap, onResync, onState }) {
+  constructor({ workspace, user, onChange, onConnection, onGap, onResync, onState }) {
     this.#workspace = workspace;
     this.#user = user;
-    this.#on = { change: onChange, gap: onGap, resync: onResync, state: onState };
+    this.#on = { change: onChange, connection: onConnection, gap: onGap, resync: onResync, state: onState };
     this.#name = `toolcast:${user}:${workspace}`;
     this.#channel = new BroadcastChannel(this.#name);
     this.#channel.onmessage = ({ data }) => this.#hear(data);
@@ -122,6 +123,10 @@ export class Stream {
       return;
     }
     const { type, data, id, after } = frame;
+    if (type === "connection") {
+      this.#on.connection(data);
+      return;
+    }
     if (type === "resync") {
       this.#seen = { id: id || this.#seen.id, revision: data.revision };
       this.#on.resync();
@@ -198,7 +203,7 @@ export class Stream {
       // Closed for good by an answer that was not 200; otherwise the browser tries again by itself.
       if (source.readyState === EventSource.CLOSED) this.#recreate();
     };
-    for (const type of ["tools_changed", "resync"]) {
+    for (const type of ["tools_changed", "connection", "resync"]) {
       source.addEventListener(type, (event) => {
         const frame = { type, id: event.lastEventId, data: JSON.parse(event.data), after: this.#seen.revision };
         this.#channel.postMessage({ frame });

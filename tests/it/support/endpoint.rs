@@ -18,7 +18,7 @@ use super::until;
 
 /// What it answers.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct EndpointAnswer {
     /// The status.
     pub status: u16,
     /// A header, if any.
@@ -29,7 +29,7 @@ pub struct Answer {
     pub delay: Duration,
 }
 
-impl Answer {
+impl EndpointAnswer {
     /// 200 with this body.
     pub fn ok(body: impl Into<String>) -> Self {
         Self::status(200, body)
@@ -55,7 +55,7 @@ struct Seen {
 
 #[derive(Debug, Clone)]
 struct Shared {
-    answer: Arc<Mutex<Answer>>,
+    answer: Arc<Mutex<EndpointAnswer>>,
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -75,7 +75,7 @@ impl Drop for Endpoint {
 
 impl Endpoint {
     /// Starts one.
-    pub async fn start(answer: Answer) -> Self {
+    pub async fn start(answer: EndpointAnswer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Shared {
@@ -99,7 +99,7 @@ impl Endpoint {
     }
 
     /// From now on it answers this.
-    pub fn answer(&self, answer: Answer) {
+    pub fn answer(&self, answer: EndpointAnswer) {
         *self.shared.answer.lock().unwrap() = answer;
     }
 

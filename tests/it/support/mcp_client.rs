@@ -13,7 +13,7 @@ pub const MODERN: &str = "2026-07-28";
 
 /// Someone who speaks with one workflow server.
 #[derive(Debug, Clone)]
-pub struct Mcp {
+pub struct McpClient {
     http: Client,
     path: String,
     /// The session's token.
@@ -22,7 +22,7 @@ pub struct Mcp {
     next: Arc<AtomicU64>,
 }
 
-impl Mcp {
+impl McpClient {
     /// Nothing was said yet.
     pub fn new(http: &Client, server: &str) -> Self {
         Self {

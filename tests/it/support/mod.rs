@@ -7,12 +7,17 @@ mod clock;
 mod database;
 mod endpoint;
 mod events;
+mod mcp;
 mod mcp_client;
+mod owner;
+mod peer;
 mod program;
 mod proxy;
+mod pushing;
 mod redis;
 mod server;
 mod stage;
+mod upstream;
 mod wire;
 mod workspace;
 
@@ -22,16 +27,21 @@ pub use browser::Browser;
 pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
-pub use endpoint::{Answer, Endpoint};
+pub use endpoint::{Endpoint, EndpointAnswer};
 pub use events::{EventStream, Frame};
-pub use mcp_client::{MODERN, Mcp};
+pub use mcp::{Mcp, Mood, Said};
+pub use mcp_client::{MODERN, McpClient};
+pub use owner::{Held, Owner};
+pub use peer::{Peer, peers_home};
 pub use program::{Program, toolcast};
 pub use proxy::Proxy;
+pub use pushing::Pushing;
 pub use redis::{
     Redis, SOON, connect, connected, listen, says, shared_redis, unique_name, without_its_tick,
 };
 pub use server::{ADMIN, TestServer};
 pub use stage::{Elsewhere, Stage, large_diff, tool};
+pub use upstream::{Answer, Upstream};
 pub use wire::Wire;
 pub use workspace::{Workspace, few_at_once, id_of};
 

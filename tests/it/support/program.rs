@@ -123,6 +123,11 @@ impl Program {
         line
     }
 
+    /// The next line of its standard output, which may be blank.
+    pub async fn next_line_or_blank(&mut self) -> String {
+        line_of(&mut self.output).await
+    }
+
     /// The next line of its standard error.
     pub async fn next_log_line(&mut self) -> String {
         line_of(&mut self.log).await

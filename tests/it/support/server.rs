@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use toolcast::app::App;
+use toolcast::catalog::Catalog;
 use toolcast::config::Config;
 use toolcast::feed::Feed;
 use toolcast::model::Clock;
@@ -32,6 +33,7 @@ pub struct TestServer {
 #[derive(Debug)]
 struct Running {
     feed: Feed,
+    catalog: Catalog,
     shutdown: oneshot::Sender<()>,
     done: JoinHandle<anyhow::Result<()>>,
 }
@@ -91,7 +93,7 @@ impl TestServer {
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let app = App::build(&self.config, clock).await.unwrap();
         self.address = app.address();
-        let feed = app.feed().clone();
+        let (feed, catalog) = (app.feed().clone(), app.catalog().clone());
         let (shutdown, asked) = oneshot::channel();
         let done = TaskTracker::new().spawn(app.run(async {
             // Dropped without a word it stops, too.
@@ -99,6 +101,7 @@ impl TestServer {
         }));
         self.running = Some(Running {
             feed,
+            catalog,
             shutdown,
             done,
         });
@@ -137,6 +140,11 @@ impl TestServer {
     /// A handle on its feed.
     pub fn feed(&self) -> &Feed {
         &self.running.as_ref().expect("it runs").feed
+    }
+
+    /// A handle on its use cases.
+    pub fn catalog(&self) -> &Catalog {
+        &self.running.as_ref().expect("it runs").catalog
     }
 
     /// Someone who is not signed in.

@@ -6,9 +6,9 @@ use serde_json::json;
 use tokio_util::task::TaskTracker;
 use toolcast::feed::{Caps, Feed, Options, Relay};
 use toolcast::model::ids::{ServerId, UserId, WorkspaceId};
-use toolcast::model::{Ended, Source, Subject, SystemClock, Tool, ToolDiff};
+use toolcast::model::{Clock, Ended, Source, Subject, SystemClock, Tool, ToolDiff};
 use toolcast::store::retention::Retention;
-use toolcast::store::{self, Db, members, meta};
+use toolcast::store::{self, Db, members, meta, users, workspaces};
 
 use super::{Client, Reply, TestDatabase, TestServer};
 
@@ -142,6 +142,7 @@ impl Elsewhere {
 
     async fn with(db: Db) -> Self {
         let options = Options {
+            public_url: "http://127.0.0.1".parse().unwrap(),
             heartbeat: std::time::Duration::from_secs(30),
             caps: Caps {
                 per_user: 1,
@@ -223,6 +224,32 @@ impl Elsewhere {
         let subject = Subject::Membership { user, workspace };
         write.revoke(subject, Ended::AccessRemoved);
         write.commit().await.unwrap();
+    }
+
+    /// Makes a workspace of someone's own.
+    pub async fn workspace(&self) -> WorkspaceId {
+        let now = SystemClock.now();
+        let (user, workspace) = (UserId::new(now), WorkspaceId::new(now));
+        let new = users::NewUser {
+            id: &user,
+            email: &format!("{user}@example.com"),
+            name: "Someone",
+            password_hash: None,
+            is_instance_admin: false,
+            at: now,
+        };
+        let mut tx = self.db.begin().await.unwrap();
+        users::insert(&mut tx, &new).await.unwrap();
+        workspaces::insert(&mut tx, &workspace, "Elsewhere", &user, now)
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+        workspace
+    }
+
+    /// Its feed, which wakes nobody.
+    pub fn feed(&self) -> &Feed {
+        &self.feed
     }
 
     /// The connections, to do worse.

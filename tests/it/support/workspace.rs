@@ -166,7 +166,6 @@ impl Workspace {
 }
 
 fn in_short(change: &Value) -> String {
-    assert_eq!(change["source"], "workflow");
     let mut words = vec![text(&change["serverName"])];
     let list = |kind: &str| change[kind].as_array().expect("a list").clone();
     words.extend(list("added").iter().map(|name| format!("+{}", text(name))));

@@ -1,7 +1,7 @@
 use super::*;
 
-fn told(source: Source) -> Told {
-    Told {
+fn told(source: Source) -> Announced {
+    Announced {
         source,
         server: "mcp-1".into(),
         server_name: "Desk \"1\"".to_owned(),
@@ -20,6 +20,7 @@ fn payloads_are_those_of_the_contract_and_ours() {
     let news = News {
         workspace: Some(&workspace),
         changes: &[told(Source::Workflow), told(Source::External)],
+        states: &[("w".into(), "mcp-2".into())],
         revoked: true,
     };
     let messages = of(&news, "me");
@@ -37,6 +38,10 @@ fn payloads_are_those_of_the_contract_and_ours() {
             (
                 "mcp:tools_changed",
                 r#"{"serverId":"mcp-1","serverName":"Desk \"1\"","workspaceId":"w","timestamp":1700000000000,"revision":7,"origin":"me"}"#
+            ),
+            (
+                "toolcast:control",
+                r#"{"type":"connection","workspaceId":"w","serverId":"mcp-2","origin":"me"}"#
             ),
             ("toolcast:control", r#"{"type":"revoked","origin":"me"}"#),
         ]
@@ -65,6 +70,26 @@ fn what_others_say_is_a_look() {
             Channel::Control,
             r#"{"type":"revoked","origin":"you"}"#,
             Heard::Everything,
+        ),
+        (
+            Channel::Control,
+            r#"{"type":"connection","workspaceId":"w","serverId":"s","state":"READY"}"#,
+            Heard::Server("w".into(), "s".into()),
+        ),
+        (
+            Channel::Control,
+            r#"{"type":"connection","serverId":"s"}"#,
+            Heard::Nothing,
+        ),
+        (
+            Channel::Control,
+            r#"{"type":"nudge","serverId":"s","origin":"you"}"#,
+            Heard::Nudge("s".into()),
+        ),
+        (
+            Channel::Control,
+            r#"{"type":"nudge","serverId":["s"]}"#,
+            Heard::Nothing,
         ),
         (
             Channel::Control,

@@ -1,4 +1,4 @@
-use super::super::message::Told;
+use super::super::message::Announced;
 use super::*;
 use crate::model::ids::WorkspaceId;
 use crate::model::{Source, Timestamp};
@@ -19,8 +19,8 @@ async fn a_full_queue_neither_waits_nor_grows() {
     let redis = stuck();
     assert!(!format!("{redis:?}").contains("hunter2"));
     let workspace = WorkspaceId::from("w");
-    let changes: Vec<Told> = (0..100)
-        .map(|revision| Told {
+    let changes: Vec<Announced> = (0..100)
+        .map(|revision| Announced {
             source: Source::Workflow,
             server: "s".into(),
             server_name: "S".to_owned(),
@@ -30,6 +30,7 @@ async fn a_full_queue_neither_waits_nor_grows() {
         .collect();
     for _ in 0..1_000 {
         redis.tell(&News {
+            states: &[],
             workspace: Some(&workspace),
             changes: &changes,
             revoked: true,

@@ -1,0 +1,439 @@
+//! Streamable HTTP as rmcp's transport uses it, over the guarded client. What this adds to the
+//! protocol are bounds, and the marks by which a lost session is known.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use reqwest::{RequestBuilder, Response};
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::answer::{self, Asked};
+use super::error::LinkError;
+use super::events::{self, Events, as_sse_error};
+use super::inbox::Inbox;
+use super::pace::Pace;
+use super::report::Reporter;
+use super::{Dial, Limits, LinkEvent, get};
+use crate::net::Client;
+
+const SESSION: &str = "mcp-session-id";
+const LAST_EVENT_ID: &str = "last-event-id";
+const JSON: &str = "application/json";
+const EVENT_STREAM: &str = "text/event-stream";
+/// Characters of a session id.
+const MAX_SESSION_ID: usize = 1024;
+/// Headers that belong to the protocol or the connection, whatever the row says.
+const OURS: [&str; 9] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    LAST_EVENT_ID,
+    SESSION,
+    "te",
+    "transfer-encoding",
+];
+
+type Error = StreamableHttpError<LinkError>;
+type Headers = HashMap<HeaderName, HeaderValue>;
+
+/// One conversation's HTTP; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Http(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    url: url::Url,
+    headers: HeaderMap,
+    limits: Limits,
+    inbox: Arc<Inbox>,
+    reporter: Arc<Reporter>,
+    /// The session, as far as this end knows.
+    session: Mutex<Session>,
+    /// Someone should find out whether the session still stands.
+    suspected: Notify,
+    resumed: Mutex<Resumed>,
+}
+
+#[derive(Default)]
+struct Session {
+    id: Option<String>,
+    /// Whether a request was answered in it: only what worked can be lost.
+    worked: bool,
+    /// How many beginnings there were.
+    begun: usize,
+}
+
+/// When an answer's stream was last resumed: rmcp itself does it at once, for ever.
+struct Resumed {
+    pace: Pace,
+    last: Option<Instant>,
+}
+
+impl Http {
+    pub(super) fn new(client: Client, dial: &Dial, inbox: &Arc<Inbox>) -> Self {
+        let headers = allowed(&dial.headers);
+        Self(Arc::new(Inner {
+            client,
+            url: dial.url.clone(),
+            headers,
+            limits: dial.limits,
+            inbox: Arc::clone(inbox),
+            reporter: Arc::new(Reporter::new(Arc::clone(inbox))),
+            session: Mutex::default(),
+            suspected: Notify::new(),
+            resumed: Mutex::new(Resumed {
+                pace: Pace::new(dial.limits),
+                last: None,
+            }),
+        }))
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.0.limits
+    }
+
+    pub(super) fn inbox(&self) -> &Arc<Inbox> {
+        &self.0.inbox
+    }
+
+    pub(super) fn reporter(&self) -> &Arc<Reporter> {
+        &self.0.reporter
+    }
+
+    /// Whether the server gave the session an id, and so has a stream for it.
+    pub(super) fn has_session(&self) -> bool {
+        self.session().id.is_some()
+    }
+
+    pub(super) fn suspect(&self) {
+        self.0.suspected.notify_one();
+    }
+
+    pub(super) async fn suspected(&self) {
+        self.0.suspected.notified().await;
+    }
+
+    fn session(&self) -> MutexGuard<'_, Session> {
+        self.0
+            .session
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        session: Option<&str>,
+        protocol: &Headers,
+    ) -> Result<RequestBuilder, LinkError> {
+        let request = self
+            .0
+            .client
+            .request(method, &self.0.url)
+            .map_err(|refusal| LinkError::refused(&refusal))?;
+        let mut headers = self.0.headers.clone();
+        for (name, value) in protocol {
+            headers.insert(name.clone(), value.clone());
+        }
+        if let Some(session) = session {
+            let mut value = HeaderValue::from_str(session)
+                .map_err(|_| LinkError::protocol("The server's session id is no id"))?;
+            value.set_sensitive(true);
+            headers.insert(SESSION, value);
+        }
+        Ok(request.headers(headers))
+    }
+
+    /// The stream of a GET, when the server has one.
+    pub(super) async fn get(
+        &self,
+        session: Option<&str>,
+        last_event_id: Option<&str>,
+        protocol: &Headers,
+    ) -> Result<Events, LinkError> {
+        let mut request = self.request(Method::GET, session, protocol)?;
+        request = request.header(ACCEPT, EVENT_STREAM);
+        if let Some(id) = last_event_id {
+            request = request.header(LAST_EVENT_ID, id);
+        }
+        let response = request.send().await.map_err(|e| LinkError::of_http(&e))?;
+        if let Some(error) = answer::auth_error(&response) {
+            return Err(error);
+        }
+        if !response.status().is_success() {
+            return Err(LinkError::status(response.status().as_u16()));
+        }
+        if !is(&response, EVENT_STREAM) {
+            return Err(LinkError::protocol(
+                "The server answers GET with no event stream",
+            ));
+        }
+        let limits = self.0.limits;
+        let (silence, noise) = match last_event_id {
+            None => (Some(limits.silence), limits.noise),
+            Some(_) => (Some(limits.silence), limits.bytes),
+        };
+        Ok(events::events(response.bytes_stream(), silence, noise))
+    }
+
+    async fn post(
+        &self,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        protocol: Headers,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        let asked = Asked::of(&message);
+        let body = serde_json::to_vec(&message)?;
+        let request = self
+            .request(Method::POST, session.as_deref(), &protocol)
+            .map_err(Error::Client)?
+            .header(ACCEPT, "application/json, text/event-stream")
+            .header(CONTENT_TYPE, JSON)
+            .body(body);
+        let response = request
+            .send()
+            .await
+            .map_err(|e| Error::Client(LinkError::of_http(&e)))?;
+        self.answer(response, &message, &asked, session.is_some())
+            .await
+    }
+
+    async fn answer(
+        &self,
+        response: Response,
+        message: &ClientJsonRpcMessage,
+        asked: &Asked,
+        attached: bool,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        let limits = self.0.limits;
+        if let Some(error) = answer::auth_error(&response) {
+            return Err(self.lost(attached && self.session().worked, error));
+        }
+        let status = response.status().as_u16();
+        if status >= 300 {
+            let known = answer::rpc_error(response, asked, limits.bytes).await;
+            let server_side = status >= 500 && asked.begins();
+            if let Some(answer) = known.filter(|answer| answer.ours && !server_side) {
+                return Ok(StreamableHttpPostResponse::Json(answer.message, None));
+            }
+            let worked = self.session().worked;
+            let lost = attached
+                && (status == 404
+                    || worked
+                        && (400..500).contains(&status)
+                        && !matches!(status, 408 | 413 | 429));
+            return Err(self.lost(lost, LinkError::status(status)));
+        }
+        let given = self.begun(&response, message).map_err(Error::Client)?;
+        let Some(id) = asked.id.clone() else {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        };
+        let answer = if is(&response, EVENT_STREAM) {
+            let silence = asked.listens().then_some(limits.silence);
+            let noise = if asked.listens() {
+                limits.noise
+            } else {
+                limits.bytes
+            };
+            let events = events::events(response.bytes_stream(), silence, noise);
+            let stream = answer::stream(events, id, asked.listens(), Arc::clone(&self.0.inbox));
+            StreamableHttpPostResponse::Sse(stream, given)
+        } else if is(&response, JSON) {
+            let body = answer::body(response, limits.bytes)
+                .await
+                .map_err(Error::Client)?;
+            let message = answer::json(&body, &id).map_err(Error::Client)?;
+            StreamableHttpPostResponse::Json(message, given)
+        } else if matches!(status, 202 | 204) {
+            return Err(Error::Client(LinkError::status(status)));
+        } else {
+            let text = "The server answers with neither JSON nor an event stream";
+            return Err(Error::Client(LinkError::protocol(text)));
+        };
+        if attached {
+            self.session().worked = true;
+        }
+        Ok(answer)
+    }
+
+    /// A session is lost once: what follows on a new one is the answer.
+    fn lost(&self, lost: bool, error: LinkError) -> Error {
+        if !lost {
+            return Error::Client(error);
+        }
+        self.session().worked = false;
+        Error::SessionExpired
+    }
+
+    /// Notes what a good answer says of the session; the id it gives, if it is one.
+    fn begun(
+        &self,
+        response: &Response,
+        message: &ClientJsonRpcMessage,
+    ) -> Result<Option<String>, LinkError> {
+        match message {
+            ClientJsonRpcMessage::Request(request)
+                if matches!(request.request, ClientRequest::InitializeRequest(_)) =>
+            {
+                let id = session_id(response)?;
+                let mut session = self.session();
+                session.id.clone_from(&id);
+                session.worked = false;
+                session.begun += 1;
+                Ok(id)
+            }
+            ClientJsonRpcMessage::Notification(note)
+                if matches!(
+                    note.notification,
+                    ClientNotification::InitializedNotification(_)
+                ) =>
+            {
+                if self.session().begun > 1 {
+                    self.0.inbox.put(LinkEvent::Reinitialised);
+                }
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    async fn resume_pause(&self) {
+        let pause = {
+            let mut resumed = self
+                .0
+                .resumed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let now = Instant::now();
+            let first = resumed.last.is_none();
+            let lived = resumed.last.replace(now).map(|last| now - last);
+            resumed.pace.died(lived.unwrap_or(Duration::MAX));
+            if first {
+                Duration::ZERO
+            } else {
+                resumed.pace.pause()
+            }
+        };
+        sleep(pause).await;
+    }
+}
+
+impl StreamableHttpClient for Http {
+    type Error = LinkError;
+
+    async fn post_message(
+        &self,
+        _: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        self.post(message, session_id, custom_headers).await
+    }
+
+    async fn delete_session(
+        &self,
+        _: Arc<str>,
+        session_id: Arc<str>,
+        _: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<(), Error> {
+        let request = self.request(Method::DELETE, Some(&session_id), &custom_headers);
+        let sending = request.map_err(Error::Client)?.send();
+        // Whatever comes of it: the session is over for us.
+        let _ = timeout(self.0.limits.closing, sending).await;
+        Ok(())
+    }
+
+    async fn get_stream(
+        &self,
+        _: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
+        let Some(last) = last_event_id else {
+            let messages = get::messages(self.clone(), session_id, custom_headers);
+            let inbox = Arc::clone(&self.0.inbox);
+            return Ok(messages
+                .filter_map(move |event| {
+                    let event = answer::incoming(event, &inbox).map(Ok);
+                    std::future::ready(event)
+                })
+                .boxed());
+        };
+        self.resume_pause().await;
+        let asked = self.get(session_id.as_deref(), Some(&last), &custom_headers);
+        let answered = timeout(self.0.limits.push_opening, asked).await;
+        let events = answered
+            .unwrap_or_else(|_| Err(LinkError::timeout("resume its answer")))
+            .map_err(|error| match error.kind {
+                super::Kind::Http { status: 405 } => Error::ServerDoesNotSupportSse,
+                _ => Error::Client(error),
+            })?;
+        let inbox = Arc::clone(&self.0.inbox);
+        Ok(events
+            .filter_map(move |event| {
+                let event = match event {
+                    Ok(event) => answer::incoming(event, &inbox).map(Ok),
+                    Err(error) => Some(Err(as_sse_error(error))),
+                };
+                std::future::ready(event)
+            })
+            .boxed())
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http").finish_non_exhaustive()
+    }
+}
+
+fn session_id(response: &Response) -> Result<Option<String>, LinkError> {
+    let Some(value) = response.headers().get(SESSION) else {
+        return Ok(None);
+    };
+    let text = value.to_str().unwrap_or_default();
+    let fits = (1..=MAX_SESSION_ID).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if !fits {
+        return Err(LinkError::protocol("The server's session id is no id"));
+    }
+    Ok(Some(text.to_owned()))
+}
+
+/// The row's headers, less those that are ours.
+pub(super) fn allowed(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    for name in OURS {
+        headers.remove(name);
+    }
+    headers
+}
+
+/// Whether the content type is this, whatever its parameters.
+pub(super) fn is(response: &Response, media_type: &str) -> bool {
+    let value = response.headers().get(CONTENT_TYPE);
+    let text = value
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case(media_type)
+}

@@ -1,0 +1,210 @@
+//! Sessions with external MCP servers: each is watched by one replica, which lists its tools and
+//! writes what differs into the feed (design section 5).
+//!
+//! ```text
+//! supervisor ── leases: which servers are ours ──> an actor for each ── link ──> server
+//!      ^  orders: what is wanted                        │ guarded writes
+//!      └─────────────── database <──────────────────────┘ list + change, state
+//! ```
+//!
+//! The invariant: whoever writes a server's row holds its lease, under its fence, and speaks of the
+//! configuration that is in the row. So a paused owner, and one with an old configuration, write
+//! nothing.
+
+mod actor;
+mod backoff;
+mod book;
+mod calls;
+mod command;
+mod dial;
+mod discreet;
+mod gate;
+mod headers;
+pub mod link;
+mod pace;
+pub mod session;
+mod snapshot;
+mod state;
+mod supervisor;
+mod trouble;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::actor::Parts;
+use self::calls::Calls;
+use self::gate::Gates;
+use self::link::{Dial, LinkError};
+use self::pace::Polling;
+use self::session::Connects;
+use self::supervisor::Supervisor;
+use crate::feed::Feed;
+use crate::model::ids::{ServerId, WorkspaceId};
+use crate::model::{Clock, Command, Outcome, Tool};
+use crate::seal::{Sealer, token};
+use crate::store::external_servers::{ExternalServer, tools};
+use crate::store::{Db, Result};
+
+pub use self::dial::transport_of;
+pub use self::headers::{read_headers, ready_headers, seal_headers};
+
+/// What `Upstream` needs to know of the settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Between two lists of a server that cannot tell of changes; ten times that where nothing
+    /// changes, or where it can.
+    pub poll: Duration,
+    /// First connects at a time in one workspace.
+    pub connects: usize,
+}
+
+/// The sessions of this replica. A cheap handle.
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    db: Db,
+    clock: Arc<dyn Clock>,
+    feed: Feed,
+    parts: Arc<Parts>,
+    calls: Calls,
+}
+
+/// What a trial of a server came to.
+#[derive(Debug)]
+pub struct Tried {
+    /// The version that was agreed on, if it came so far.
+    pub version: Option<String>,
+    /// How many tools it has, or what was in the way.
+    pub tools: Result<usize, LinkError>,
+}
+
+impl Upstream {
+    /// Over one database; `tasks` is waited for at the stop. Nothing happens before
+    /// [`Upstream::tasks`].
+    #[must_use]
+    pub fn new(
+        db: Db,
+        clock: Arc<dyn Clock>,
+        feed: Feed,
+        sealer: Sealer,
+        connects: impl Connects + 'static,
+        tasks: TaskTracker,
+        options: Options,
+    ) -> Self {
+        let parts = Parts {
+            connects: Arc::new(connects),
+            gates: Gates::new(options.connects),
+            sealer,
+            tasks,
+            polling: Polling {
+                every: options.poll,
+                at_most: options.poll * 10,
+            },
+        };
+        Self {
+            shared: Arc::new(Shared {
+                db,
+                clock,
+                feed,
+                parts: Arc::new(parts),
+                calls: Calls::default(),
+            }),
+        }
+    }
+
+    /// What the sessions live on, each with its name, until `stop`. To be called once.
+    #[must_use]
+    pub fn tasks(&self, stop: &CancellationToken) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
+        let shared = Arc::clone(&self.shared);
+        let supervisor = Supervisor::new(
+            shared.db.clone(),
+            shared.feed.clone(),
+            Arc::clone(&shared.clock),
+            Arc::clone(&shared.parts),
+            token(),
+        );
+        let watching = supervisor.run(stop.clone());
+        let stop = stop.clone();
+        let calling = async move { shared.calls.keep(&shared.db, &shared.feed, &stop).await };
+        vec![
+            ("external servers", Box::pin(watching)),
+            ("sessions for calls", Box::pin(calling)),
+        ]
+    }
+
+    /// Gives servers of one workspace a command, and waits until whoever watches each has carried
+    /// it out, for `deadline` at most; one that takes longer has failed, as far as this answer
+    /// goes. Servers that are not there are left out. On whichever replica.
+    pub async fn command(
+        &self,
+        workspace: &WorkspaceId,
+        servers: &[ServerId],
+        command: Command,
+        deadline: Duration,
+    ) -> Result<Vec<Outcome>> {
+        let shared = &self.shared;
+        command::run(
+            &shared.db,
+            &shared.feed,
+            workspace,
+            servers,
+            command,
+            deadline,
+        )
+        .await
+    }
+
+    /// Has whoever watches a server look at its row, on whichever replica: for after a commit that
+    /// created, edited or deleted it.
+    pub fn nudge(&self, server: &ServerId) {
+        self.shared.feed.nudge(server);
+    }
+
+    /// Lists a server's tools now, through the session of whoever watches it; what is stored after
+    /// that. The outcome tells whether the list is fresh.
+    pub async fn list_now(
+        &self,
+        workspace: &WorkspaceId,
+        server: &ServerId,
+        deadline: Duration,
+    ) -> Result<Option<(Outcome, Vec<Tool>)>> {
+        let servers = std::slice::from_ref(server);
+        let refreshed = self
+            .command(workspace, servers, Command::Refresh, deadline)
+            .await?;
+        let Some(outcome) = refreshed.into_iter().next() else {
+            return Ok(None);
+        };
+        let listed = tools::of(&mut self.shared.db.read().await?, server).await?;
+        Ok(Some((outcome, listed)))
+    }
+
+    /// Calls a tool, through a session of this replica's own. The result is as the server said it.
+    pub async fn call(
+        &self,
+        server: &ExternalServer,
+        tool: &str,
+        arguments: Map<String, Value>,
+        limit: Duration,
+    ) -> Result<Value, LinkError> {
+        let shared = &self.shared;
+        shared
+            .calls
+            .call(&shared.parts, server, tool, arguments, limit)
+            .await
+    }
+
+    /// Connects, lists, and ends it again; leaves nothing behind.
+    pub async fn try_out(&self, dial: Dial) -> Tried {
+        command::try_out(&*self.shared.parts.connects, dial).await
+    }
+}
