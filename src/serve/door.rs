@@ -37,8 +37,8 @@ impl Door {
         }
         if address.ip().is_loopback() {
             let port = address.port();
-            let names = ["localhost", "127.0.0.1", "[::1]"];
-            for name in names {
+            let loopback = ["localhost", "127.0.0.1", "[::1]"];
+            for name in loopback {
                 if let Ok(url) = Url::parse(&format!("http://{name}:{port}")) {
                     door.add(&url);
                 }
