@@ -18,6 +18,7 @@ mod browser_pages;
 mod crash;
 mod disk_full;
 mod documents;
+mod faults;
 mod first_start;
 mod health;
 mod history;
