@@ -19,13 +19,13 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use self::follower::{Follower, Sight};
-use self::ledger::Ledger;
+use self::ledger::{Ledger, Outcome};
 pub use self::replica::Replica;
 use self::writer::Desk;
 use super::{ADMIN, Client, Postgres, Redis, Stage};
 
 /// How long recovery may take before a test gives up on it. Never what it is allowed to take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How large a cluster is.
 #[derive(Debug, Clone, Copy)]
@@ -138,57 +138,53 @@ impl Cluster {
 
     /// Waits until every stream is open.
     async fn follow(&self, what: &str) {
-        let open = |follower: &Follower| {
-            follower.is_open.load(Ordering::Acquire)
-                && follower.revision.load(Ordering::Acquire) >= 0
-        };
+        let open = |follower: &Follower| follower.is_open() && follower.revision() >= 0;
         self.every_stream(what, open).await;
     }
 
     /// Waits until every stream has a change that was written after `since`, the end of a fault;
-    /// then until every write that was answered with success has come to every stream. That may
-    /// take `allowed`, of which the time it took is printed.
-    pub async fn recovered(&mut self, what: &str, since: Instant, allowed: Duration) -> Report {
-        self.recovered_but(what, since, allowed, &[]).await
+    /// then until every write that was answered with success has come to every stream. The first
+    /// may take `within`; how long it took is printed. Gives the longest time from a write's begin
+    /// to a stream since this was called before.
+    pub async fn recovered(&self, what: &str, since: Instant, within: Duration) -> Duration {
+        let all = Expect {
+            within,
+            ..Expect::default()
+        };
+        self.recovered_as(what, since, all).await
     }
 
-    /// The same after a fault where the streams of some replicas may each have one `resync`
-    /// instead of what they missed.
-    pub async fn recovered_but(
-        &mut self,
-        what: &str,
-        since: Instant,
-        allowed: Duration,
-        stopped: &[usize],
-    ) -> Report {
+    /// The same, with other expectations.
+    pub async fn recovered_as(&self, what: &str, since: Instant, expect: Expect<'_>) -> Duration {
         let mark = self.ledger.mark(since);
-        let has_recovered = |follower: &Follower| follower.has_recovered(mark);
+        let is_out = |follower: &Follower| expect.out.contains(&follower.at());
+        let has_recovered = |follower: &Follower| is_out(follower) || follower.has_recovered(mark);
         self.every_stream(what, has_recovered).await;
         let took = since.elapsed();
-        self.settle(what).await;
+        self.settle(what, is_out).await;
         let mut resyncs = 0;
         for follower in &self.followers {
-            let count = follower.resyncs.swap(0, Ordering::AcqRel);
-            let at = follower.at.load(Ordering::Acquire);
-            let may = usize::from(stopped.contains(&at));
-            assert!(
-                count <= may,
-                "{what}: {count} resyncs on a stream of replica {at}"
-            );
+            let (at, count) = (follower.at(), follower.take_resyncs());
+            let may = usize::from(expect.resync.contains(&at));
+            assert!(count <= may, "{what}: {count} resyncs on a stream of {at}");
             resyncs += count;
         }
         let (tally, worst) = self.ledger.take();
         println!(
-            "{what}: recovered after {took:.1?} (of {allowed:?}); until then {tally:?}, latest \
-             change after {worst:.1?}, {resyncs} resyncs, revision {}",
+            "{what}: {took:.1?} of {:?}; a change took {worst:.1?} at most, {} writes were done, {} \
+             refused, {} not answered, {resyncs} resyncs; revision {}",
+            expect.within,
+            tally.granted,
+            tally.refused,
+            tally.unanswered,
             self.ledger.newest()
         );
-        assert!(took <= allowed, "{what}: {took:?}");
-        Report { took, worst }
+        assert!(took <= expect.within, "{what}: {took:?}");
+        worst
     }
 
     /// Waits until every write that was answered with success so far has come to every stream.
-    async fn settle(&self, what: &str) {
+    async fn settle(&self, what: &str, is_out: impl Fn(&Follower) -> bool) {
         let begun = Instant::now();
         let mut missing = self.ledger.missing();
         while !missing.is_empty() {
@@ -201,7 +197,7 @@ impl Cluster {
             missing.retain(|name| still.contains(name));
         }
         let newest = self.ledger.newest();
-        let has_all = |follower: &Follower| follower.revision.load(Ordering::Acquire) >= newest;
+        let has_all = |follower: &Follower| is_out(follower) || follower.revision() >= newest;
         self.every_stream(what, has_all).await;
         let complaints = self.ledger.complaints();
         assert!(complaints.is_empty(), "{what}: {complaints:#?}");
@@ -219,6 +215,17 @@ impl Cluster {
             let complaints = self.ledger.complaints();
             panic!("{what}: not every stream: {late:#?}, {complaints:#?}");
         }
+    }
+
+    /// Writes by way of one replica. Whether it was answered with success.
+    pub async fn write(&self, replica: usize) -> bool {
+        let stage = &self.desk.stages[replica].0;
+        writer::write(usize::MAX, stage, &self.ledger).await == Outcome::Granted
+    }
+
+    /// Whether every stream is open.
+    pub fn has_all_open(&self) -> bool {
+        self.followers.iter().all(|follower| follower.is_open())
     }
 
     /// Sends nobody new to a replica, or everybody again, as whoever spreads the load does when
@@ -249,13 +256,13 @@ impl Cluster {
         for writer in &writers {
             writer.abort();
         }
-        self.settle("end").await;
+        self.settle("end", |_| false).await;
         // A write that was cut off with its writer may still come.
         let head = self.stage.head().await;
         let head: i64 = head.rsplit('-').next().unwrap().parse().unwrap();
-        let has_all = |follower: &Follower| follower.revision.load(Ordering::Acquire) >= head;
+        let has_all = |follower: &Follower| follower.revision() >= head;
         self.every_stream("end", has_all).await;
-        self.settle("end").await;
+        self.settle("end", |_| false).await;
         for replica in &mut self.replicas {
             assert!(replica.end("TERM").await, "{}", replica.log());
             let log = replica.log();
@@ -264,11 +271,13 @@ impl Cluster {
     }
 }
 
-/// How a recovery went.
-#[derive(Debug, Clone, Copy)]
-pub struct Report {
-    /// From the fault's end until every stream had a change that was written after it.
-    pub took: Duration,
-    /// The longest time from a write's begin to a stream since the report before.
-    pub worst: Duration,
+/// What is expected of a recovery.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Expect<'a> {
+    /// How long it may take.
+    pub within: Duration,
+    /// Replicas whose streams hear nothing yet.
+    pub out: &'a [usize],
+    /// Replicas whose streams may each have one `resync` instead of what they missed.
+    pub resync: &'a [usize],
 }

@@ -87,7 +87,7 @@ impl Postgres {
     }
 
     /// As `DATABASE_URL`, by way of `address`.
-    pub fn url_by(&self, address: SocketAddr) -> String {
+    pub fn url_by(address: SocketAddr) -> String {
         format!("postgres://app@{address}/toolcast")
     }
 

@@ -19,7 +19,7 @@ use crate::support::wire::{Incoming, request};
 /// when its database is away.
 const ANSWER: Duration = Duration::from_secs(15);
 /// A heartbeat is due every 30 s.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 
 /// What all streams of a cluster share.
 #[derive(Debug)]
@@ -37,13 +37,13 @@ pub(super) struct Follower {
     /// The replica it goes to first.
     home: usize,
     /// The replica it is on.
-    pub(super) at: AtomicUsize,
+    at: AtomicUsize,
     /// The newest revision it has had, or begun after.
-    pub(super) revision: AtomicI64,
-    pub(super) resyncs: AtomicUsize,
-    pub(super) is_open: AtomicBool,
+    revision: AtomicI64,
+    resyncs: AtomicUsize,
+    is_open: AtomicBool,
     /// The newest mark of the ledger that it has seen something written after.
-    pub(super) recovered: AtomicU64,
+    recovered: AtomicU64,
     called_home: Notify,
 }
 
@@ -76,7 +76,7 @@ impl Follower {
                 Went::Home => self.at.store(self.home, Ordering::Release),
                 // As whoever spreads the load would: another replica, at once.
                 Went::Refused => {
-                    let next = (self.at.load(Ordering::Acquire) + 1) % roads;
+                    let next = (self.at() + 1) % roads;
                     self.at.store(next, Ordering::Release);
                     sleep(Duration::from_millis(100)).await;
                 }
@@ -91,7 +91,7 @@ impl Follower {
         last_id: &mut Option<String>,
         retry: &mut Duration,
     ) -> Went {
-        let to = sight.roads[self.at.load(Ordering::Acquire)];
+        let to = sight.roads[self.at()];
         let mut incoming = Incoming::default();
         let opening = async {
             let mut socket = TcpStream::connect(to).await.ok()?;
@@ -149,11 +149,11 @@ impl Follower {
             frame.event.as_deref(),
             frame.data.as_deref().unwrap_or_default(),
         );
-        let before = self.revision.load(Ordering::Acquire);
+        let before = self.revision();
         match (event, revision) {
             // Where a stream without a past begins.
             (None, Some(revision)) if before < 0 => {
-                self.revision.store(revision, Ordering::Release)
+                self.revision.store(revision, Ordering::Release);
             }
             (None, None) => {}
             (Some("tools_changed"), Some(revision)) => {
@@ -176,10 +176,30 @@ impl Follower {
 
     /// Has it go home, if it is elsewhere.
     pub(super) fn go_home(&self) {
-        if self.at.load(Ordering::Acquire) != self.home {
+        if self.at() != self.home {
             self.is_open.store(false, Ordering::Release);
             self.called_home.notify_one();
         }
+    }
+
+    /// The replica it is on.
+    pub(super) fn at(&self) -> usize {
+        self.at.load(Ordering::Acquire)
+    }
+
+    /// The newest revision it has had, or begun after; negative before that.
+    pub(super) fn revision(&self) -> i64 {
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// Whether a replica has answered.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// How often it was told to read everything again, since this was last asked.
+    pub(super) fn take_resyncs(&self) -> usize {
+        self.resyncs.swap(0, Ordering::AcqRel)
     }
 
     /// Whether it has had something written after this mark.

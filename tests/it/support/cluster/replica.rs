@@ -54,7 +54,7 @@ impl Replica {
         std::fs::create_dir(folder.path().join("gates")).unwrap();
         Self {
             name: name.to_owned(),
-            database: postgres.url_by(to_postgres.address()),
+            database: Postgres::url_by(to_postgres.address()),
             to_postgres,
             to_redis: Proxy::before(redis.address()),
             address: SocketAddr::from(([127, 0, 0, 1], free_port())),
@@ -126,12 +126,6 @@ impl Replica {
     /// Where it serves, as a URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
-    }
-
-    /// How much memory it has that is in use, in bytes.
-    pub fn resident(&self) -> i64 {
-        let running = self.running.as_ref().expect("it runs");
-        running.program.resident()
     }
 
     /// What it says of itself: the status, and the data.

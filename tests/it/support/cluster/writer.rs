@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::ledger::{Ledger, Outcome};
 use crate::support::Stage;
@@ -24,9 +24,10 @@ pub(super) struct Desk {
     pub(super) pause: Duration,
 }
 
-/// Writes for ever.
+/// Writes for ever; not in step with others.
 pub(super) async fn run(number: usize, desk: Arc<Desk>) {
-    let mut every = interval(desk.pause);
+    let first = Instant::now() + desk.pause.mul_f64(rand::random_range(0.0..1.0));
+    let mut every = interval_at(first, desk.pause);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         every.tick().await;
@@ -37,10 +38,16 @@ pub(super) async fn run(number: usize, desk: Arc<Desk>) {
         let Some((stage, _)) = open.get(rand::random_range(0..open.len().max(1))) else {
             continue;
         };
-        let name = desk.ledger.name(number);
-        let outcome = rename(stage, &name, &desk.ledger).await;
-        desk.ledger.ended(name, outcome);
+        write(number, stage, &desk.ledger).await;
     }
+}
+
+/// Writes once.
+pub(super) async fn write(number: usize, stage: &Stage, ledger: &Ledger) -> Outcome {
+    let name = ledger.name(number);
+    let outcome = rename(stage, &name, ledger).await;
+    ledger.ended(name, outcome);
+    outcome
 }
 
 async fn rename(stage: &Stage, name: &str, ledger: &Ledger) -> Outcome {
