@@ -19,6 +19,7 @@ mod cold_start;
 mod crash;
 mod disk_full;
 mod documents;
+mod faults;
 mod first_start;
 mod health;
 mod history;

@@ -4,8 +4,10 @@
 mod browser;
 mod client;
 mod clock;
+mod cluster;
 mod database;
 mod events;
+mod postgres;
 mod program;
 mod proxy;
 mod redis;
@@ -19,10 +21,12 @@ use std::time::Duration;
 pub use browser::Browser;
 pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
+pub use cluster::{Cluster, Expect, Size};
 pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
+pub use postgres::{Postgres, Stop};
 pub use program::{Program, toolcast};
-pub use proxy::Proxy;
+pub use proxy::{Held, Proxy};
 pub use redis::{
     Redis, SOON, connect, connected, listen, says, shared_redis, unique_name, without_its_tick,
 };
