@@ -31,6 +31,7 @@ mod people;
 mod relay;
 mod relay_faults;
 mod relay_start;
+mod rolling;
 mod sample;
 mod schema;
 mod server_tools;

@@ -31,6 +31,8 @@ struct Pages {
     /// Answered with an error that says it was not done.
     denied: HashSet<String>,
     tally: Tally,
+    /// Writes that were sent and got no answer, ever.
+    unanswered: usize,
     worst: Duration,
     complaints: Vec<String>,
 }
@@ -119,7 +121,10 @@ impl Ledger {
                 pages.denied.insert(name);
             }
             Outcome::Failed => pages.tally.refused += 1,
-            Outcome::Unanswered => pages.tally.unanswered += 1,
+            Outcome::Unanswered => {
+                pages.tally.unanswered += 1;
+                pages.unanswered += 1;
+            }
         }
     }
 
@@ -152,6 +157,11 @@ impl Ledger {
             std::mem::take(&mut pages.tally),
             std::mem::take(&mut pages.worst),
         )
+    }
+
+    /// How many writes were sent and got no answer, since the beginning.
+    pub(super) fn unanswered(&self) -> usize {
+        self.pages.lock().unwrap().unanswered
     }
 
     /// Everything that was wrong so far: nothing, it is hoped.
