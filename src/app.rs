@@ -140,7 +140,7 @@ impl App {
             address,
             url,
             sign_in_link,
-            router: layers::around(routes, &origins)?,
+            router: layers::around(routes, &origins, crew.last_call.clone())?,
             server: server::Options {
                 max_connections: limits.connections,
                 header_timeout: HEADER_TIMEOUT,

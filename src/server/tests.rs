@@ -1,3 +1,5 @@
+use std::io::Write;
+
 use axum::body::Body;
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -144,6 +146,32 @@ async fn a_stop_closes_the_listener_and_whoever_asks_for_nothing() {
     closed(&mut idle).await;
     server.ended().await;
     assert!(TcpStream::connect(server.address).await.is_err());
+}
+
+/// Whether or not anyone had come round to it yet.
+#[tokio::test]
+async fn what_was_asked_before_the_stop_is_answered() {
+    for h2c in [false, true] {
+        let server = Running::start(|options| options.h2c = h2c);
+        // Without a pause in which the server, in this very thread, could see them.
+        let sockets: Vec<_> = (0..50)
+            .map(|_| {
+                let mut socket = std::net::TcpStream::connect(server.address).unwrap();
+                socket
+                    .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                    .unwrap();
+                socket.set_nonblocking(true).unwrap();
+                socket
+            })
+            .collect();
+        server.stop.soft.cancel();
+        for socket in sockets {
+            let mut socket = TcpStream::from_std(socket).unwrap();
+            read_until(&mut socket, "127.0.0.1").await;
+            closed(&mut socket).await;
+        }
+        server.ended().await;
+    }
 }
 
 #[tokio::test]

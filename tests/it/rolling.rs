@@ -1,13 +1,17 @@
 //! A rolling upgrade: three replicas are restarted one after the other while everyone goes on, and
-//! again once the database has the schema of the release to come.
+//! again once the database has the schema of the release to come. Whoever sent a write is answered.
 
 use std::time::Duration;
 
+use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 use toolcast::store::Db;
 
-use crate::support::{Cluster, Postgres, SOON, Size};
+use crate::support::{Backend, Cluster, Postgres, Program, SOON, Size, Stage, TestServer};
+
+const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 
 /// When a browser comes back: what `retry` says at most.
 const RETRY: Duration = Duration::from_millis(4500);
@@ -81,4 +85,44 @@ async fn migrate_as_the_next_release(postgres: &Postgres) {
             .unwrap();
     }
     migration.commit().await.unwrap();
+}
+
+/// A write waits for a lock for up to 3 s, its replica only for up to 2.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_waits_for_a_lock_is_answered() {
+    let server = TestServer::start_with(Backend::Postgres, |_| {}).await;
+    let stage = Stage::set(&server).await;
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.database().url();
+    let settings = [("DATABASE_URL", url), ("TOOLCAST_SECRET_KEY", KEY)];
+    let replica = Program::serve(&folder, &settings).await;
+    let mut other = PgConnection::connect(url).await.unwrap();
+    let mut holding = other.begin().await.unwrap();
+    let lock = "SELECT id FROM workspace WHERE id = $1 FOR UPDATE";
+    let lock = sqlx::query(lock).bind(&stage.workspace);
+    lock.execute(&mut *holding).await.unwrap();
+
+    let renaming = stage.admin.at(replica.url()).patch(&stage.tool_path());
+    let renaming = renaming.json(&json!({"toolName": "late"})).into_future();
+    let renaming = TaskTracker::new().spawn(renaming);
+    let waiting = "SELECT count(*) FROM pg_stat_activity \
+         WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while sqlx::query_scalar::<_, i64>(waiting)
+        .fetch_one(&mut *holding)
+        .await
+        .unwrap()
+        == 0
+    {}
+    let begun = Instant::now();
+    replica.signal("TERM").await;
+    renaming
+        .await
+        .unwrap()
+        .refused(503, "Service unavailable, retry shortly");
+    let (status, _, log) = replica.end().await;
+    assert!(status.success(), "{log}");
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    holding.rollback().await.unwrap();
+    let tool = stage.admin.get(&stage.tool_path()).await.data(200);
+    assert_ne!(tool["tool"]["toolName"], "late");
 }
