@@ -30,6 +30,7 @@ mod pages;
 mod people;
 mod relay;
 mod relay_faults;
+mod relay_load;
 mod relay_start;
 mod rolling;
 mod sample;
