@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
-use http::Request;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -299,9 +300,14 @@ impl Client {
             let mut request = request.map(|body| unsent::until(&stopping, body));
             request.extensions_mut().insert(ConnectInfo(peer));
             let answering = router.clone().call(request);
-            let handover = handover.clone();
+            let (handover, stopping) = (handover.clone(), stopping.clone());
             async move {
-                let response = answering.await?;
+                let mut response = answering.await?;
+                if stopping.is_cancelled() && version <= Version::HTTP_11 {
+                    // Whoever keeps connections sends nothing more on this one.
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
                 Ok(match handover {
                     Some(handover) => handover.offer(&method, version, response).await,
                     None => response,

@@ -10,8 +10,8 @@ use super::unsent::ON_ITS_WAY;
 /// The two stages of a stop.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
-    /// No new connections; those that are open end with the response they are at. A request that
-    /// is not here in full is not waited for.
+    /// No new connections; those that are open end with their next response, or soon without one. A
+    /// request that is not here in full soon is not waited for.
     pub soft: CancellationToken,
     /// Whatever is still open is cut off.
     pub hard: CancellationToken,
@@ -29,16 +29,15 @@ pub(super) async fn drive<C, E>(
 {
     let stopping = async {
         stop.soft.cancelled().await;
-        if !asked.load(Ordering::Relaxed) {
-            // Its first request may be on its way.
-            tokio::time::sleep(ON_ITS_WAY).await;
-        }
+        // A request may be on its way: closed now, the connection would be reset under it.
+        tokio::time::sleep(ON_ITS_WAY).await;
     };
     let ended = tokio::select! {
-        // A request that is here is taken before the stop.
+        // A request that is here is read first.
         biased;
         ended = connection.as_mut() => Some(ended),
         () = stopping => None,
+        () = stop.hard.cancelled() => return,
     };
     let ended = match ended {
         Some(ended) => ended,

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
 /// What is on its way when the stop begins may still arrive. Without it a request would be lost
-/// that is one packet behind its connection, or its body behind its head.
+/// that is one packet behind its connection or meets its end, or whose body is one behind its head.
 pub(super) const ON_ITS_WAY: Duration = Duration::from_millis(100);
 
 /// A body that breaks off soon after the soft stop, with [`io::ErrorKind::Interrupted`]: its sender

@@ -18,12 +18,7 @@ const RETRY: Duration = Duration::from_millis(4500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_notices_but_the_streams_that_move() {
-    let size = Size {
-        streams: 60,
-        pause: Duration::from_millis(60),
-        ..Size::default()
-    };
-    let mut cluster = Cluster::start(size).await;
+    let mut cluster = Cluster::start(Size::default()).await;
     let restarted = restart_all(&mut cluster).await;
     let what = "restarted one after the other";
     cluster.recovered(what, restarted, RETRY + SOON).await;
