@@ -25,6 +25,7 @@ mod place;
 mod pool;
 
 pub mod changes;
+pub mod keys;
 pub mod members;
 pub mod meta;
 pub mod retention;
