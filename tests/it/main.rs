@@ -15,6 +15,7 @@ mod any_body;
 mod architecture;
 mod browser;
 mod browser_pages;
+mod busy;
 mod crash;
 mod disk_full;
 mod documents;
