@@ -1,6 +1,7 @@
 //! One write: its rows, the changes and revocations that go with them, and the wake-up.
 
 use super::Feed;
+use super::lanes::Turn;
 use super::relay::{News, Told};
 use crate::failpoint;
 use crate::model::ids::{ServerId, WorkspaceId};
@@ -14,6 +15,8 @@ pub struct Write {
     tx: Tx,
     /// The locked workspace.
     workspace: Option<WorkspaceId>,
+    /// After the transaction: whoever is next finds no lock of ours.
+    _turn: Option<Turn>,
     /// What other replicas are told.
     told: Vec<Told>,
     /// Written just before COMMIT, because their counter is the last lock.
@@ -27,11 +30,13 @@ impl<'c> From<&'c mut Write> for Conn<'c> {
 }
 
 impl Write {
-    pub(super) fn new(feed: Feed, tx: Tx, workspace: Option<WorkspaceId>) -> Self {
+    pub(super) fn new(feed: Feed, tx: Tx, workspace: Option<(WorkspaceId, Turn)>) -> Self {
+        let (workspace, turn) = workspace.unzip();
         Self {
             feed,
             tx,
             workspace,
+            _turn: turn,
             told: Vec::new(),
             revocations: Vec::new(),
         }

@@ -16,6 +16,7 @@ mod api_keys;
 mod architecture;
 mod browser;
 mod browser_pages;
+mod busy;
 mod cold_start;
 mod crash;
 mod discover;

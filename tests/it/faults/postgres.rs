@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::support::{Cluster, Expect, Held, SOON, Stop};
+use crate::support::{Cluster, Expect, Held, SOON, Stop, few_at_once, id_of};
 
 const TERMINATE: &str =
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'";
@@ -43,8 +43,14 @@ pub(super) async fn it_is_away(cluster: &mut Cluster) {
     for replica in &cluster.replicas {
         assert_eq!(replica.readiness().await.0, 503);
     }
-    tokio::time::sleep_until(stopped + Duration::from_secs(20)).await;
+    for replica in &mut cluster.replicas {
+        replica.to_postgres.refuse().await;
+    }
+    sleep_until(stopped + Duration::from_secs(20)).await;
     cluster.postgres.resume().await;
+    for replica in &mut cluster.replicas {
+        replica.to_postgres.resume();
+    }
     with(cluster, "PostgreSQL is away for 20 s", Instant::now()).await;
 }
 
@@ -67,23 +73,30 @@ pub(super) async fn it_takes_no_more_connections(cluster: &mut Cluster) {
 /// streams go on: the feed has connections of its own.
 pub(super) async fn its_pool_sleeps(cluster: &mut Cluster) {
     let what = "50 pg_sleep on a pool";
+    let admin = cluster.stage.admin.at(&cluster.replicas[0].url());
+    let workspaces = (0..50).map(async |_| {
+        let body = json!({"name": "Slow"});
+        let made = admin.post("/api/workspaces").json(&body).await.data(201);
+        id_of(&made["workspace"])
+    });
+    // One each, or they would wait for each other.
+    let workspaces = few_at_once(workspaces).await;
     let slowly = "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS \
                   $$ BEGIN PERFORM pg_sleep(4); RETURN NEW; END $$";
-    let slow =
-        "CREATE TRIGGER slow BEFORE INSERT ON workspace FOR EACH ROW EXECUTE FUNCTION slowly()";
     cluster.postgres.execute(slowly).await;
-    cluster.postgres.execute(slow).await;
-    let admin = cluster.stage.admin.at(&cluster.replicas[0].url());
-    let making = (0..50).map(async |_| {
-        let slow = admin.post("/api/workspaces").json(&json!({"name": "Slow"}));
-        slow.attempt().await.unwrap().status().as_u16()
-    });
+    let on = "CREATE TRIGGER slow BEFORE INSERT ON workflow FOR EACH ROW EXECUTE FUNCTION slowly()";
+    cluster.postgres.execute(on).await;
+
     cluster.rest(0, true);
+    let making = workspaces.iter().map(async |workspace| {
+        let body = json!({"workspaceId": workspace, "name": "Slow"});
+        let making = admin.post("/api/workflows").json(&body).attempt().await;
+        making.unwrap().status().as_u16()
+    });
     let meanwhile = async {
         for _ in 0..5 {
-            cluster
-                .recovered(&format!("{what}: meanwhile"), Instant::now(), SOON)
-                .await;
+            let what = format!("{what}: meanwhile");
+            cluster.recovered(&what, Instant::now(), SOON).await;
             sleep(Duration::from_millis(500)).await;
         }
     };
@@ -91,11 +104,10 @@ pub(super) async fn its_pool_sleeps(cluster: &mut Cluster) {
     let done = made.iter().filter(|status| **status == 201).count();
     let refused = made.iter().filter(|status| **status == 503).count();
     println!("{what}: {done} were done, {refused} were refused");
-    assert!(done >= 16 && done + refused == made.len(), "{made:?}");
-    cluster
-        .postgres
-        .execute("DROP FUNCTION slowly CASCADE")
-        .await;
+    assert!(done > 0 && refused > 0, "{made:?}");
+    assert_eq!(done + refused, made.len(), "{made:?}");
+    let off = "DROP FUNCTION slowly CASCADE";
+    cluster.postgres.execute(off).await;
     cluster.rest(0, false);
     with(cluster, what, Instant::now()).await;
 }

@@ -15,18 +15,23 @@ const AWAY: Duration = Duration::from_secs(3);
 const TICK: &str = "feed.before_timed_look";
 const DEBUG: [&str; 2] = ["--enable-debug-command", "local"];
 
-/// While it is away every change arrives soon.
+/// While it is away every change arrives soon on replicas where nobody writes.
 async fn without(cluster: &Cluster, what: &str, how_long: Duration) {
+    let what = format!("{what}: away");
     let begun = Instant::now();
-    while begun.elapsed() < how_long {
-        let what = format!("{what}: away");
+    for writes in (0..cluster.replicas.len()).cycle() {
+        cluster.send_to(writes);
         let worst = cluster.recovered(&what, Instant::now(), SOON).await;
         assert!(worst < SOON, "{what}: {worst:?}");
-        sleep(Duration::from_millis(500)).await;
+        if begun.elapsed() >= how_long {
+            break;
+        }
     }
+    cluster.send_anywhere();
 }
 
-/// It is back `since`: changes arrive soon, and then through Redis alone.
+/// It is back `since`: changes arrive soon, and then through Redis alone, from each replica to
+/// each other.
 async fn with(cluster: &Cluster, what: &str, since: Instant) {
     let worst = cluster.recovered(what, since, SOON).await;
     assert!(worst < SOON, "{what}: {worst:?}");
@@ -34,7 +39,11 @@ async fn with(cluster: &Cluster, what: &str, since: Instant) {
     println!("{what}: Redis is up again after {:.1?}", since.elapsed());
     join_all(cluster.replicas.iter().map(|replica| replica.hold(TICK))).await;
     let what = format!("{what}: through Redis");
-    cluster.recovered(&what, Instant::now(), DEADLINE).await;
+    for writes in 0..cluster.replicas.len() {
+        cluster.send_to(writes);
+        cluster.recovered(&what, Instant::now(), DEADLINE).await;
+    }
+    cluster.send_anywhere();
     for replica in &cluster.replicas {
         replica.let_go(TICK);
     }

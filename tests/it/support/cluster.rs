@@ -244,6 +244,21 @@ impl Cluster {
         self.desk.stages[replica].1.store(rests, Ordering::Release);
     }
 
+    /// Sends everybody to one replica: what its streams have says nothing of the others', which
+    /// hear of changes from outside only. Until [`Cluster::send_anywhere`].
+    pub fn send_to(&self, replica: usize) {
+        for (at, (_, rests)) in self.desk.stages.iter().enumerate() {
+            rests.store(at != replica, Ordering::Release);
+        }
+    }
+
+    /// Sends everybody to any replica again.
+    pub fn send_anywhere(&self) {
+        for (_, rests) in &self.desk.stages {
+            rests.store(false, Ordering::Release);
+        }
+    }
+
     /// Streams that went elsewhere go back to where they began, and on from where they are.
     pub async fn spread(&self) {
         for follower in &self.followers {

@@ -76,8 +76,11 @@ impl Postgres {
         ];
         postgres.run("initdb", &settings).await;
         postgres.resume().await;
-        postgres.execute("CREATE ROLE app LOGIN").await;
-        postgres.execute("CREATE DATABASE toolcast OWNER app").await;
+        let mut admin = postgres.connect("postgres").await;
+        admin.execute("CREATE ROLE app LOGIN").await.unwrap();
+        let create = "CREATE DATABASE toolcast OWNER app";
+        admin.execute(create).await.unwrap();
+        admin.close().await.unwrap();
         postgres
     }
 
@@ -119,19 +122,19 @@ impl Postgres {
         .await;
     }
 
-    /// The superuser, in the database of the service.
-    pub async fn connect(&self) -> PgConnection {
+    /// The superuser.
+    async fn connect(&self, database: &str) -> PgConnection {
         let options = PgConnectOptions::new()
             .host("127.0.0.1")
             .port(self.port)
             .username("admin")
-            .database("postgres");
+            .database(database);
         options.connect().await.unwrap()
     }
 
-    /// Runs one statement as superuser.
+    /// Runs one statement as superuser, in the database of the service.
     pub async fn execute(&self, statement: &str) {
-        let mut connection = self.connect().await;
+        let mut connection = self.connect("toolcast").await;
         let statement = AssertSqlSafe(statement.to_owned());
         connection.execute(statement).await.unwrap();
         connection.close().await.unwrap();
