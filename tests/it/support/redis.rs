@@ -72,6 +72,8 @@ impl Redis {
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(["--port", &self.port.to_string()])
             .args(settings)
+            // As another one's replica it writes a file.
+            .current_dir(std::env::temp_dir())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
