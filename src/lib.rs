@@ -37,6 +37,8 @@ pub mod catalog;
 pub mod config;
 pub mod failpoint;
 pub mod feed;
+pub mod key;
+pub mod local;
 pub mod model;
 pub mod seal;
 pub mod server;

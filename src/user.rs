@@ -5,19 +5,15 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::{Command as Process, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use tokio_util::task::TaskTracker;
 
-use crate::auth::{self, Auth, Role, User, UserDraft};
-use crate::config::{Config, Secret};
-use crate::feed::{self, Caps, Feed};
-use crate::model::{RefusalKind, SystemClock};
-use crate::store::retention::Retention;
-use crate::store::{self, Db, Place, meta};
+use crate::auth::{Auth, Role, User, UserDraft};
+use crate::config::Secret;
+use crate::local::{Local, printable};
+use crate::model::RefusalKind;
+use crate::store;
 
 /// Manages users; works beside a running `toolcast serve`.
 #[derive(Debug, Args)]
@@ -25,37 +21,8 @@ pub struct UserArgs {
     #[command(subcommand)]
     command: UserCommand,
 
-    /// The database of the service
-    #[arg(
-        long,
-        global = true,
-        env = "DATABASE_URL",
-        value_name = "DATABASE_URL",
-        hide_env = true,
-        default_value = "sqlite://toolcast.db"
-    )]
-    database_url: Secret,
-
-    /// Where the service listens, for links when no public URL is set
-    #[arg(
-        long,
-        global = true,
-        env = "TOOLCAST_LISTEN",
-        value_name = "TOOLCAST_LISTEN",
-        hide_env = true,
-        default_value = "127.0.0.1:8080"
-    )]
-    listen: String,
-
-    /// Where browsers reach the service, for links
-    #[arg(
-        long,
-        global = true,
-        env = "TOOLCAST_PUBLIC_URL",
-        value_name = "TOOLCAST_PUBLIC_URL",
-        hide_env = true
-    )]
-    public_url: Option<String>,
+    #[command(flatten)]
+    local: Local,
 }
 
 #[derive(Debug, Subcommand)]
@@ -99,17 +66,10 @@ const PASSWORD_VARIABLE: &str = "TOOLCAST_USER_PASSWORD";
 
 /// Does what the command line says, and prints what came of it.
 pub async fn run(args: UserArgs) -> Result<()> {
-    let config = config(&args)?;
-    let db = open(&config).await?;
-    let done = match auth(&config, db.clone()).await {
-        Ok(auth) => act(args.command, &auth).await,
-        Err(error) => Err(error),
-    };
-    db.close().await;
-    done.map_err(|error| match error.downcast_ref() {
-        Some(store::Error::Busy) => anyhow!("the database is locked by another write: try again"),
-        _ => error,
-    })
+    let command = args.command;
+    args.local
+        .with_auth(async |auth| act(command, auth).await)
+        .await
 }
 
 async fn act(command: UserCommand, auth: &Auth) -> Result<()> {
@@ -172,18 +132,13 @@ fn tell_link(out: &mut impl Write, auth: &Auth, token: Option<String>) -> Result
     Ok(())
 }
 
-/// Names may hold anything, a terminal's commands included.
 fn line(user: &User) -> String {
     let role = if user.is_instance_admin {
         "instance admin"
     } else {
         "user"
     };
-    let name: String = user
-        .name
-        .chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect();
+    let name = printable(&user.name);
     format!("{}\t{}\t{role}\t{name}", user.id, user.email)
 }
 
@@ -235,82 +190,4 @@ fn echo(mode: &str) {
         .stdin(Stdio::inherit())
         .stderr(Stdio::null())
         .status();
-}
-
-/// The settings of `serve` that matter here, judged by the same rules.
-fn config(args: &UserArgs) -> Result<Config> {
-    let mut flags = vec![
-        format!("--database-url={}", args.database_url.reveal()),
-        format!("--listen={}", args.listen),
-    ];
-    flags.extend(
-        args.public_url
-            .iter()
-            .map(|url| format!("--public-url={url}")),
-    );
-    Ok(Config::from_flags(flags)?)
-}
-
-async fn open(config: &Config) -> Result<Db> {
-    let url = config.database_url.reveal();
-    let place = Place::of(url).context(
-        "DATABASE_URL: expected sqlite://FILE or postgres://USER:PASSWORD@HOST/DATABASE",
-    )?;
-    let empty = || {
-        anyhow!("DATABASE_URL: there is no Toolcast database in {place}; `toolcast serve` makes it")
-    };
-    // Opening would make an empty one.
-    if matches!(&place, Place::File(path) if !path.is_file()) {
-        return Err(empty());
-    }
-    let options = store::Options {
-        url: url.to_owned(),
-        connections: 1,
-    };
-    let explained = |error: &store::Error| anyhow!("DATABASE_URL: {}", place.explain(error));
-    let db = Db::connect(&options)
-        .await
-        .map_err(|error| explained(&error))?;
-    // Only `serve` migrates.
-    match meta::check_schema(&db).await {
-        Ok(()) => Ok(db),
-        // It has no tables.
-        Err(store::Error::Broken(_)) => Err(empty()),
-        Err(error) => Err(explained(&error)),
-    }
-}
-
-async fn auth(config: &Config, db: Db) -> Result<Auth> {
-    let clock = Arc::new(SystemClock);
-    let base_stamp = meta::base_stamp(&db).await?;
-    let caps = Caps {
-        per_user: 0,
-        per_workspace: 0,
-        total: 0,
-    };
-    // Nothing follows or prunes the feed here; `serve` sees what is written.
-    let feed_options = feed::Options {
-        heartbeat: Duration::from_secs(30),
-        caps,
-        retention: Retention {
-            age: Duration::MAX,
-            changes: i64::MAX,
-            definition_bytes: i64::MAX,
-        },
-    };
-    let tasks = TaskTracker::new();
-    let feed = Feed::new(
-        db.clone(),
-        clock.clone(),
-        tasks,
-        base_stamp,
-        feed_options,
-        feed::Relay::Local,
-    );
-    let options = auth::Options {
-        public_url: config.public_url(config.listen)?,
-        admin: None,
-        hashing: 1,
-    };
-    Ok(Auth::new(db, clock, feed, options))
 }

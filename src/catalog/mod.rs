@@ -7,6 +7,7 @@
 //! per server in the order of their ids. So no use case decides whether it must tell: what makes
 //! no difference to clients is silent, and nothing that does is forgotten.
 
+mod discover;
 mod endpoint;
 pub mod input;
 mod limits;
@@ -30,6 +31,7 @@ use crate::model::{Clock, EventId, Refusal, Timestamp};
 use crate::seal::Sealer;
 use crate::store::Db;
 
+pub use self::discover::{Connect, Reachable, Snippet};
 pub use self::endpoint::EndpointEdit;
 pub use self::patch::Patch;
 pub use self::sample::Sample;
@@ -44,7 +46,7 @@ pub use crate::store::{Error, Result};
 /// What `Catalog` needs to know of the settings.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where people reach us: the base of the sample's endpoint.
+    /// Where people reach us: the base of the sample's endpoint and of what is served.
     pub public_url: Url,
 }
 

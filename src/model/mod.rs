@@ -3,6 +3,7 @@
 mod breaking;
 mod change;
 mod clock;
+mod connection;
 mod holder;
 pub mod ids;
 pub mod name;
@@ -14,6 +15,7 @@ mod workflow;
 
 pub use change::{Change, ChangedTool, Definition, EventId, Revision, Source, Stamp};
 pub use clock::{Clock, SystemClock, Timestamp};
+pub use connection::{ConnectionState, Push, Wanted};
 pub use holder::{Credential, Ended, Holder, Revocation, Subject};
 pub use permission::Permission;
 pub use refusal::{Refusal, RefusalKind};

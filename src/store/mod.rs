@@ -24,6 +24,7 @@ mod place;
 mod pool;
 
 pub mod changes;
+pub mod keys;
 pub mod members;
 pub mod meta;
 pub mod retention;

@@ -21,7 +21,7 @@ const TABLE: &[(&str, &[&str])] = &[
 ];
 
 /// The top of the house: may use all, and is used by nobody but each other.
-const TOP: &[&str] = &["app", "lib", "main", "user", "watch"];
+const TOP: &[&str] = &["app", "key", "lib", "local", "main", "user", "watch"];
 
 /// One source file.
 struct Source {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::task::TaskTracker;
-use toolcast::auth::Caller;
+use toolcast::auth::{Caller, Reach};
 use toolcast::catalog::{self, Catalog};
 use toolcast::feed::{self, Feed};
 use toolcast::model::ids::{SessionId, WorkspaceId};
@@ -37,6 +37,7 @@ both! {
         let caller = Caller {
             user: user.user,
             credential: Credential::Session(SessionId::new(clock.now())),
+            reach: Reach::Session,
             expires_at: clock.now(),
             renewed_cookie: None,
         };
