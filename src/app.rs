@@ -140,7 +140,7 @@ impl App {
             address,
             url,
             sign_in_link,
-            router: layers::around(routes, &origins)?,
+            router: layers::around(routes, &origins, crew.last_call.clone())?,
             server: server::Options {
                 max_connections: limits.connections,
                 header_timeout: HEADER_TIMEOUT,
@@ -179,7 +179,9 @@ impl App {
             self.url.as_str().trim_end_matches('/')
         )];
         if let Some(link) = &self.sign_in_link {
-            lines.push(format!("  sign in   {link} (once, within 12 hours)"));
+            lines.push(format!(
+                "  sign in   {link} (once, within 12 hours, until the next start)"
+            ));
         }
         match &self.files {
             Some(files) => {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::Options;
-use crate::process::Process;
+use crate::process::{Process, Ready};
 use crate::stage::Stage;
 use crate::table::{Measured, print};
 
@@ -41,25 +41,6 @@ pub(crate) fn run(options: &Options) {
     let told = |n: usize| writeln!(control, "{}", groups[n].0).unwrap();
     let bare = measure("bare loop", options, &bare, &groups, told);
     print(options, &ours, &bare);
-}
-
-/// A role that listens.
-struct Ready {
-    process: Process,
-    url: String,
-    address: String,
-}
-
-impl Process {
-    fn ready(mut self) -> Ready {
-        let url = self.hear();
-        let address = url.strip_prefix("http://").unwrap().to_owned();
-        Ready {
-            process: self,
-            url,
-            address,
-        }
-    }
 }
 
 fn measure(

@@ -7,12 +7,21 @@
 //! Drives the real service over real sockets and, in the same run, a bare epoll loop that does one
 //! write per stream. The service, the loop and the client that holds the streams are processes of
 //! their own (this program, with a hidden role), so each one's CPU and memory can be read.
+//!
+//! ```text
+//! cargo run --release --example fanout -- --streams 100 --events 1000 --replicas 2 \
+//!     --redis redis://127.0.0.1 --database postgres://127.0.0.1/an_empty_one
+//! ```
+//!
+//! measures instead how much later a change reaches the streams of another replica than those of
+//! the one that made it.
 
 #![expect(
     clippy::unwrap_used,
     reason = "a benchmark that cannot measure may stop"
 )]
 
+mod across;
 mod bare;
 mod drive;
 mod load;
@@ -39,6 +48,15 @@ struct Options {
     /// Events told; with one workspace each goes to every stream
     #[arg(long, default_value_t = 100)]
     events: usize,
+    /// Replicas; with more than one, changes are made on the first
+    #[arg(long, default_value_t = 1, requires_if("2", "redis"), value_parser = 1..=2)]
+    replicas: i64,
+    /// The Redis between replicas
+    #[arg(long, requires = "database")]
+    redis: Option<String>,
+    /// An empty PostgreSQL database for all replicas; one replica alone has a fresh SQLite file
+    #[arg(long)]
+    database: Option<String>,
     /// What this process is; set by the program itself
     #[arg(long, hide = true)]
     role: Option<Role>,
@@ -57,9 +75,10 @@ enum Role {
 fn main() {
     let options = Options::parse();
     match options.role {
+        None if options.replicas > 1 => across::run(&options),
         None => drive::run(&options),
         Some(Role::Load) => load::run(),
-        Some(Role::Service) => service::run(),
+        Some(Role::Service) => service::run(&options),
         Some(Role::Bare) => bare::run(),
     }
 }

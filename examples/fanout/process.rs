@@ -14,8 +14,13 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(role: &str) -> Self {
+        Self::start_with(role, &[])
+    }
+
+    pub(crate) fn start_with(role: &str, flags: &[&str]) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--role", role])
+            .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -26,6 +31,17 @@ impl Process {
             child,
             input,
             output,
+        }
+    }
+
+    /// Waits until a role that listens says where.
+    pub(crate) fn ready(mut self) -> Ready {
+        let url = self.hear();
+        let address = url.strip_prefix("http://").unwrap().to_owned();
+        Ready {
+            process: self,
+            url,
+            address,
         }
     }
 
@@ -75,6 +91,13 @@ impl Process {
     fn proc(&self, file: &str) -> String {
         std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap()
     }
+}
+
+/// A role that listens.
+pub(crate) struct Ready {
+    pub(crate) process: Process,
+    pub(crate) url: String,
+    pub(crate) address: String,
 }
 
 impl Drop for Process {

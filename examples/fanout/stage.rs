@@ -1,5 +1,7 @@
 //! Workspaces with one tool each, and the change that is told: the tool is renamed.
 
+use std::time::Duration;
+
 use reqwest::header::{COOKIE, SET_COOKIE};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
@@ -65,6 +67,18 @@ impl Stage {
         self.call(&workspace.cookie, &Method::PATCH, &workspace.tool, &body);
     }
 
+    /// Waits until a replica has its Redis: without, it would be measured how long one looks.
+    pub(crate) fn wait_for_redis(&self, url: &str) {
+        for _ in 0..100 {
+            let ready = self.call("", &Method::GET, &format!("{url}/readyz"), &json!({}));
+            if ready["redis"] == "up" {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("no Redis there");
+    }
+
     fn workspace(&self, cookie: &str) -> Workspace {
         let post = |path: &str, body: Value| self.call(cookie, &Method::POST, path, &body);
         let id = text(&post("/api/workspaces", json!({"name": "Measured"}))["workspace"]["id"]);
@@ -109,10 +123,12 @@ impl Stage {
     }
 
     fn call(&self, cookie: &str, method: &Method, path: &str, body: &Value) -> Value {
-        let mut request = self
-            .http
-            .request(method.clone(), format!("{}{path}", self.url))
-            .header(COOKIE, cookie);
+        let url = match path.strip_prefix('/') {
+            Some(_) => format!("{}{path}", self.url),
+            None => path.to_owned(),
+        };
+        let mut request = self.http.request(method.clone(), url);
+        request = request.header(COOKIE, cookie);
         if *method != Method::GET {
             request = request.json(body);
         }

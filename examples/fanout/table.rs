@@ -27,24 +27,13 @@ impl Measured {
         micros(self.telling.saturating_sub(self.writes)) / count(self.deliveries)
     }
 
-    /// The latency that this share of the events stayed within.
-    fn latency(&self, share: f64) -> f64 {
-        let mut sorted = self.latencies.clone();
-        sorted.sort();
-        let wanted = (count(sorted.len()) * share).ceil();
-        let at = (1..=sorted.len())
-            .find(|n| count(*n) >= wanted)
-            .unwrap_or(sorted.len());
-        micros(sorted[at - 1]) / 1_000.0
-    }
-
     fn rows(&self) -> [f64; 7] {
         [
             self.cpu_per_delivery(),
             micros(self.telling) / count(self.deliveries),
             micros(self.writes) / count(self.latencies.len()),
-            self.latency(0.5),
-            self.latency(0.99),
+            latency(&self.latencies, 0.5),
+            latency(&self.latencies, 0.99),
             count(self.held) / 1024.0 / count(self.streams),
             micros(self.opening) / count(self.streams),
         ]
@@ -78,6 +67,17 @@ pub(crate) fn print(options: &Options, ours: &Measured, bare: &Measured) {
         };
         println!("{name:<50} {our:>10.2} {bare:>10.2} {ratio:>7}");
     }
+}
+
+/// The latency that this share of the events stayed within, in milliseconds.
+pub(crate) fn latency(all: &[Duration], share: f64) -> f64 {
+    let mut sorted = all.to_vec();
+    sorted.sort();
+    let wanted = (count(sorted.len()) * share).ceil();
+    let at = (1..=sorted.len())
+        .find(|n| count(*n) >= wanted)
+        .unwrap_or(sorted.len());
+    micros(sorted[at - 1]) / 1_000.0
 }
 
 fn micros(duration: Duration) -> f64 {

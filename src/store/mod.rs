@@ -16,7 +16,8 @@
 //! # Order of locks
 //!
 //! Workspace row, then workflows, then servers, each by id, the revocation counter last, just
-//! before COMMIT. No other order, no advisory locks.
+//! before COMMIT. No other order, no advisory locks. What the background forgets is in no order, so it
+//! takes no row that someone else holds (`skipping_locked!`) and never waits for one.
 
 mod error;
 mod json;
@@ -68,3 +69,16 @@ macro_rules! on {
     };
 }
 pub(crate) use on;
+
+/// The text of a statement whose inner query chooses rows to forget. Where rows are locked one by
+/// one it locks them with the second text and leaves out what others hold: many rows in no order,
+/// waited for one by one, end in a deadlock with whoever takes them in another.
+macro_rules! skipping_locked {
+    ($conn:expr, $choosing:literal, $locking:literal, $rest:literal) => {
+        $conn.dialect(
+            concat!($choosing, " ", $locking, " SKIP LOCKED ", $rest),
+            concat!($choosing, $rest),
+        )
+    };
+}
+pub(crate) use skipping_locked;

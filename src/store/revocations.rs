@@ -1,6 +1,6 @@
 //! Rights that were taken away, in the order in which they went.
 
-use super::{Conn, JsonText, Result, on};
+use super::{Conn, JsonText, Result, on, skipping_locked};
 use crate::model::{Ended, Revocation, Subject, Timestamp};
 
 /// Stores revocations under the next numbers. Takes the lock that is last in the order: call it
@@ -64,11 +64,17 @@ pub async fn after(conn: impl Into<Conn<'_>>, seq: i64, limit: i64) -> Result<Ve
 
 /// Forgets revocations made before `at`.
 pub async fn prune(conn: impl Into<Conn<'_>>, at: Timestamp) -> Result<u64> {
-    Ok(on!(conn.into(), |c| sqlx::query(
-        "DELETE FROM revocation WHERE at < $1"
-    )
-    .bind(at)
-    .execute(c)
-    .await
-    .map(|done| done.rows_affected()))?)
+    let conn = conn.into();
+    let sql = skipping_locked!(
+        conn,
+        "DELETE FROM revocation WHERE seq IN ( \
+         SELECT seq FROM revocation WHERE at < $1",
+        "FOR UPDATE",
+        ")"
+    );
+    Ok(on!(conn, |c| sqlx::query(sql)
+        .bind(at)
+        .execute(c)
+        .await
+        .map(|done| done.rows_affected()))?)
 }

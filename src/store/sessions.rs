@@ -1,7 +1,7 @@
 //! Signed-in sessions. The token itself is never stored, only its hash.
 
 use super::users::User;
-use super::{Conn, Result, on};
+use super::{Conn, Result, on, skipping_locked};
 use crate::model::Timestamp;
 use crate::model::ids::{SessionId, UserId};
 
@@ -112,11 +112,17 @@ pub async fn delete_others(
 
 /// Forgets sessions that ended before `now`.
 pub async fn prune(conn: impl Into<Conn<'_>>, now: Timestamp) -> Result<u64> {
-    Ok(on!(conn.into(), |c| sqlx::query(
-        "DELETE FROM session WHERE expires_at <= $1"
-    )
-    .bind(now)
-    .execute(c)
-    .await
-    .map(|done| done.rows_affected()))?)
+    let conn = conn.into();
+    let sql = skipping_locked!(
+        conn,
+        "DELETE FROM session WHERE id IN ( \
+         SELECT id FROM session WHERE expires_at <= $1",
+        "FOR UPDATE",
+        ")"
+    );
+    Ok(on!(conn, |c| sqlx::query(sql)
+        .bind(now)
+        .execute(c)
+        .await
+        .map(|done| done.rows_affected()))?)
 }

@@ -1,6 +1,6 @@
 //! Signing in: one-time links, tries that count, and whether anyone ever did.
 
-use super::{Conn, Result, on};
+use super::{Conn, Result, on, skipping_locked};
 use crate::model::Timestamp;
 use crate::model::ids::UserId;
 
@@ -75,13 +75,19 @@ pub async fn delete_links(conn: impl Into<Conn<'_>>, user: &UserId) -> Result<()
 
 /// Forgets links that ran out before `now`.
 pub async fn prune_links(conn: impl Into<Conn<'_>>, now: Timestamp) -> Result<u64> {
-    Ok(on!(conn.into(), |c| sqlx::query(
-        "DELETE FROM sign_in_link WHERE expires_at <= $1"
-    )
-    .bind(now)
-    .execute(c)
-    .await
-    .map(|done| done.rows_affected()))?)
+    let conn = conn.into();
+    let sql = skipping_locked!(
+        conn,
+        "DELETE FROM sign_in_link WHERE token_hash IN ( \
+         SELECT token_hash FROM sign_in_link WHERE expires_at <= $1",
+        "FOR UPDATE",
+        ")"
+    );
+    Ok(on!(conn, |c| sqlx::query(sql)
+        .bind(now)
+        .execute(c)
+        .await
+        .map(|done| done.rows_affected()))?)
 }
 
 /// A try that counts against a subject.
@@ -156,13 +162,19 @@ pub async fn tries(
 
 /// Forgets tries made before `at`.
 pub async fn prune_tries(conn: impl Into<Conn<'_>>, at: Timestamp) -> Result<u64> {
-    Ok(on!(conn.into(), |c| sqlx::query(
-        "DELETE FROM sign_in_failure WHERE at <= $1"
-    )
-    .bind(at)
-    .execute(c)
-    .await
-    .map(|done| done.rows_affected()))?)
+    let conn = conn.into();
+    let sql = skipping_locked!(
+        conn,
+        "DELETE FROM sign_in_failure WHERE id IN ( \
+         SELECT id FROM sign_in_failure WHERE at <= $1",
+        "FOR UPDATE",
+        ")"
+    );
+    Ok(on!(conn, |c| sqlx::query(sql)
+        .bind(at)
+        .execute(c)
+        .await
+        .map(|done| done.rows_affected()))?)
 }
 
 /// Remembers that someone has signed in.

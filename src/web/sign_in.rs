@@ -34,8 +34,8 @@ fn form<'a>(token: Option<&'a str>, email: &'a str, error: Option<&'a str>) -> S
 }
 
 /// What someone with an old link is told.
-const USED_UP: &str = "This link was used already or is too old. Sign in with your password, or ask \
-     for a new link.";
+const USED_UP: &str = "This link was used already, is too old, or a newer one took its place. Sign in \
+     with your password, or ask for a new link.";
 
 /// What someone who left a field empty is told.
 const INCOMPLETE: &str = "Fill in both your e-mail address and your password.";

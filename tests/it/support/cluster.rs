@@ -227,6 +227,16 @@ impl Cluster {
         writer::write(usize::MAX, stage, &self.ledger).await == Outcome::Granted
     }
 
+    /// How many writes were sent and got no answer so far.
+    pub fn unanswered(&self) -> usize {
+        self.ledger.unanswered()
+    }
+
+    /// The newest revision that any stream has seen.
+    pub fn newest(&self) -> i64 {
+        self.ledger.newest()
+    }
+
     /// Whether every stream is open.
     pub fn has_all_open(&self) -> bool {
         self.followers.iter().all(|follower| follower.is_open())

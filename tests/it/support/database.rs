@@ -61,6 +61,16 @@ impl Fresh for TestDatabase {
 }
 
 impl TestDatabase {
+    /// One on PostgreSQL that has nothing in it, not even the schema.
+    pub async fn empty() -> Self {
+        let name = unique("empty");
+        admin(format!("CREATE DATABASE {name}")).await;
+        Self {
+            url: cluster(&name).to_url_lossy().into(),
+            place: Place::Cluster { name },
+        }
+    }
+
     /// As `DATABASE_URL`.
     pub fn url(&self) -> &str {
         &self.url

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub use browser::Browser;
 pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
-pub use cluster::{Cluster, Expect, Size};
+pub use cluster::{Cluster, Expect, Replica, Size};
 pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
 pub use postgres::{Postgres, Stop};

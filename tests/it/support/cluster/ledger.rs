@@ -35,6 +35,8 @@ struct Pages {
     /// Answered with an error that says it was not done.
     denied: HashSet<String>,
     tally: Tally,
+    /// Writes that were sent and got no answer, ever.
+    unanswered: usize,
     worst: Duration,
     lag: Duration,
     lag_before: Duration,
@@ -135,7 +137,10 @@ impl Ledger {
                 pages.denied.insert(name);
             }
             Outcome::Failed => pages.tally.refused += 1,
-            Outcome::Unanswered => pages.tally.unanswered += 1,
+            Outcome::Unanswered => {
+                pages.tally.unanswered += 1;
+                pages.unanswered += 1;
+            }
         }
     }
 
@@ -177,6 +182,11 @@ impl Ledger {
             worst: std::mem::take(&mut pages.worst),
             lag: lag.max(before) * HANDS,
         }
+    }
+
+    /// How many writes were sent and got no answer, since the beginning.
+    pub(super) fn unanswered(&self) -> usize {
+        self.pages.lock().unwrap().unanswered
     }
 
     /// Everything that was wrong so far: nothing, it is hoped.

@@ -128,6 +128,12 @@ impl Replica {
         format!("http://{}", self.address)
     }
 
+    /// How much memory it has that is in use, in bytes.
+    pub fn resident(&self) -> i64 {
+        let running = self.running.as_ref().expect("it runs");
+        running.program.resident()
+    }
+
     /// What it says of itself: the status, and the data.
     pub async fn readiness(&self) -> (u16, Value) {
         let asking = Client::new(&self.url())

@@ -94,6 +94,8 @@ async fn rename(stage: &Stage, name: &str, ledger: &Ledger) -> Outcome {
             ledger.complain(format!("a write was answered with {status}: {text}"));
             Outcome::Failed
         }
+        // Nobody listens there: whoever spreads the load would ask another.
+        Err(error) if error.is_connect() => Outcome::Failed,
         Err(_) => Outcome::Unanswered,
     }
 }
