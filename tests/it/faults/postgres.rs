@@ -134,6 +134,8 @@ pub(super) async fn one_replica_hears_nothing(cluster: &mut Cluster) {
 }
 
 async fn others_go_on(cluster: &Cluster, what: &str) {
+    // It says itself that nobody should be sent there.
+    cluster.rest(2, true);
     let others = Expect {
         within: Duration::from_secs(3),
         out: &[2],
@@ -144,4 +146,5 @@ async fn others_go_on(cluster: &Cluster, what: &str) {
         cluster.recovered_as(&what, Instant::now(), others).await;
         sleep(Duration::from_secs(1)).await;
     }
+    cluster.rest(2, false);
 }

@@ -26,6 +26,7 @@ async fn without(cluster: &Cluster, what: &str, how_long: Duration) {
         if begun.elapsed() >= how_long {
             break;
         }
+        sleep(Duration::from_millis(250)).await;
     }
     cluster.send_anywhere();
 }

@@ -31,11 +31,9 @@ pub(super) async fn one_is_killed(cluster: &mut Cluster) {
     let what = "SIGKILL, streams go elsewhere";
     cluster.recovered(what, killed, RETRY + SOON).await;
     cluster.replicas[ONE].start().await;
-    let started = Instant::now();
     cluster.spread().await;
-    cluster
-        .recovered("SIGKILL, streams come back", started, SOON)
-        .await;
+    let what = "SIGKILL, streams come back";
+    cluster.recovered(what, Instant::now(), SOON).await;
     cluster.say("redis", "up").await;
 }
 

@@ -11,9 +11,13 @@ use tokio::time::Instant;
 /// More than so many complaints say nothing new.
 const COMPLAINTS: usize = 20;
 
+/// Through so many a change goes, each of which the machine may keep waiting: whoever writes, the
+/// tick, a reader, the stream.
+const HANDS: u32 = 4;
+
 /// Everything that was seen of one feed.
 #[derive(Debug)]
-pub struct Ledger {
+pub(super) struct Ledger {
     begun: Instant,
     pages: Mutex<Pages>,
     /// What was written before this is no sign of recovery, in µs from `begun`.
@@ -34,6 +38,8 @@ struct Pages {
     /// Writes that were sent and got no answer, ever.
     unanswered: usize,
     worst: Duration,
+    lag: Duration,
+    lag_before: Duration,
     complaints: Vec<String>,
 }
 
@@ -44,20 +50,30 @@ struct Frame {
     begun: Duration,
 }
 
-/// How writes ended, since the last look.
+/// What happened in some time.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub(super) tally: Tally,
+    /// The longest time from a write's begin to a stream.
+    pub(super) worst: Duration,
+    /// How much of any time was the machine's, at most.
+    pub(super) lag: Duration,
+}
+
+/// How writes ended.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Tally {
+pub(super) struct Tally {
     /// With success.
-    pub granted: usize,
+    pub(super) granted: usize,
     /// With an error.
-    pub refused: usize,
+    pub(super) refused: usize,
     /// Without an answer.
-    pub unanswered: usize,
+    pub(super) unanswered: usize,
 }
 
 /// How a write ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// It is done.
     Granted,
     /// It is not done.
@@ -149,14 +165,23 @@ impl Ledger {
         pages.frames.keys().max().copied().unwrap_or(0)
     }
 
-    /// How often each kind of end was, and the longest time from a write's begin to a stream,
-    /// since this was last asked.
-    pub(super) fn take(&self) -> (Tally, Duration) {
+    /// A question that needs nothing but the machine took this long.
+    pub(super) fn lagged(&self, lag: Duration) {
         let mut pages = self.pages.lock().unwrap();
-        (
-            std::mem::take(&mut pages.tally),
-            std::mem::take(&mut pages.worst),
-        )
+        pages.lag = pages.lag.max(lag);
+    }
+
+    /// What happened since this was last asked.
+    pub(super) fn take(&self) -> Window {
+        let mut pages = self.pages.lock().unwrap();
+        let lag = std::mem::take(&mut pages.lag);
+        // Of what began then some ends only now.
+        let before = std::mem::replace(&mut pages.lag_before, lag);
+        Window {
+            tally: std::mem::take(&mut pages.tally),
+            worst: std::mem::take(&mut pages.worst),
+            lag: lag.max(before) * HANDS,
+        }
     }
 
     /// How many writes were sent and got no answer, since the beginning.
