@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use axum::Router;
 use tokio::net::TcpListener;
-use tokio_util::sync::DropGuard;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
 use self::crew::Crew;
@@ -146,7 +146,7 @@ impl App {
             proxies: config.trusted_proxies.clone().into(),
         };
         let health = health::routes(dependencies::all(&db, &relay), crew.stop.soft.clone());
-        let router = router(state, health, config, &url)?;
+        let router = router(state, health, config, &url, crew.last_call.clone())?;
         Ok(Self {
             listener,
             address,
@@ -341,7 +341,13 @@ fn refused_first_start(config: &Config, error: &store::Error) -> anyhow::Error {
 }
 
 /// Every route, with what lies around them.
-fn router(state: AppState, health: Router, config: &Config, url: &Url) -> Result<Router> {
+fn router(
+    state: AppState,
+    health: Router,
+    config: &Config,
+    url: &Url,
+    last_call: CancellationToken,
+) -> Result<Router> {
     let routes = crate::api::router(state.clone())
         .merge(crate::web::router(state))
         .merge(health);
@@ -349,5 +355,5 @@ fn router(state: AppState, health: Router, config: &Config, url: &Url) -> Result
         own: url.origin().ascii_serialization(),
         allowed: config.allowed_origins.clone(),
     };
-    Ok(layers::around(routes, &origins)?)
+    Ok(layers::around(routes, &origins, last_call)?)
 }

@@ -19,8 +19,10 @@ pub use armed::{Gate, arm, pass};
 mod armed {
     use std::collections::HashMap;
     use std::ffi::OsString;
+    use std::path::PathBuf;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+    use std::time::Duration;
 
     use tokio::sync::{Semaphore, watch};
 
@@ -89,10 +91,25 @@ mod armed {
     static ABORT_AT: LazyLock<Option<OsString>> =
         LazyLock::new(|| std::env::var_os("TOOLCAST_FAILPOINT_ABORT"));
 
+    /// A folder: whoever comes to a place waits there while it has a file of the place's name, and
+    /// makes one called `<name>.reached`. For a process that a test can only reach from outside.
+    static HOLD_IN: LazyLock<Option<PathBuf>> =
+        LazyLock::new(|| std::env::var_os("TOOLCAST_FAILPOINT_HOLD").map(PathBuf::from));
+
+    /// Between two looks at that folder.
+    const PAUSE: Duration = Duration::from_millis(5);
+
     /// Waits here while a test holds this place with this key.
     pub async fn pass(name: &'static str, key: &str) {
         if ABORT_AT.as_ref().is_some_and(|at| at == name) && !key.is_empty() {
             std::process::abort();
+        }
+        if let Some(folder) = HOLD_IN.as_ref() {
+            while folder.join(name).exists() {
+                // A test that waits for it says so.
+                let _ = std::fs::write(folder.join(name).with_added_extension("reached"), "");
+                tokio::time::sleep(PAUSE).await;
+            }
         }
         if ARMED.load(Ordering::Acquire) == 0 {
             return;

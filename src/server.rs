@@ -6,19 +6,21 @@
 //! connections a limit, and a stop does not hang on an open stream.
 
 mod event_stream;
+mod stop;
 mod unsent;
 
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
-use http::Request;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -28,11 +30,13 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
+pub use self::stop::Stop;
+
 use self::event_stream::Handover;
+use self::stop::drive;
 
 /// Clients that wait while they are not yet accepted: many come back at once after a restart.
 const BACKLOG: u32 = 4096;
@@ -62,16 +66,6 @@ pub struct Options {
     pub h2c: bool,
 }
 
-/// The two stages of a stop.
-#[derive(Debug, Clone, Default)]
-pub struct Stop {
-    /// No new connections; those that are open end with the response they are at. A request that
-    /// is not here in full is not waited for.
-    pub soft: CancellationToken,
-    /// Whatever is still open is cut off.
-    pub hard: CancellationToken,
-}
-
 /// Opens a listening socket. Accepted sockets inherit its send buffer.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() {
@@ -85,8 +79,8 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Accepts until the soft stop, then closes the listener. Connections run on `tasks`; each request
-/// carries its peer as [`ConnectInfo`].
+/// Accepts until the soft stop and whoever had connected by then, and closes the listener.
+/// Connections run on `tasks`; each request carries its peer as [`ConnectInfo`].
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -96,6 +90,20 @@ pub async fn serve(
 ) {
     let room = Arc::new(Semaphore::new(options.max_connections));
     let protocol = Protocol::new(&options, &tasks);
+    let welcome = |socket: TcpStream, peer, place| {
+        if let Err(error) = tune(&socket) {
+            // The client may be gone already; serving it finds out.
+            tracing::debug!(%error, "a socket option could not be set: {error}");
+        }
+        let client = Client {
+            peer,
+            router: router.clone(),
+            stop: stop.clone(),
+            asked: Arc::default(),
+            place,
+        };
+        protocol.speak(client, socket, &tasks);
+    };
     let mut complained: Option<Instant> = None;
     let accepting = async {
         loop {
@@ -104,20 +112,7 @@ pub async fn serve(
                 return;
             };
             match listener.accept().await {
-                Ok((socket, peer)) => {
-                    if let Err(error) = tune(&socket) {
-                        // The client may be gone already; serving it finds out.
-                        tracing::debug!(%error, "a socket option could not be set: {error}");
-                    }
-                    let client = Client {
-                        peer,
-                        router: router.clone(),
-                        stop: stop.clone(),
-                        asked: Arc::default(),
-                        place,
-                    };
-                    protocol.speak(client, socket, &tasks);
-                }
+                Ok((socket, peer)) => welcome(socket, peer, place),
                 Err(error) if concerns_one_client(&error) => {}
                 Err(error) => {
                     if complained.is_none_or(|at| at.elapsed() > COMPLAINTS) {
@@ -129,10 +124,22 @@ pub async fn serve(
             }
         }
     };
-    // Returning drops the listener, which closes it.
     tokio::select! {
         () = accepting => {}
         () = stop.soft.cancelled() => {}
+    }
+    // Closing the listener resets whoever still waits to be accepted, with a request that nobody
+    // read. Blocking mode is off: this takes those who are there and waits for no other.
+    let Ok(listener) = listener.into_std() else {
+        return;
+    };
+    while let Ok(place) = Arc::clone(&room).try_acquire_owned()
+        && let Ok((socket, peer)) = listener.accept()
+    {
+        let socket = socket.set_nonblocking(true).map(|()| socket);
+        if let Ok(socket) = socket.and_then(TcpStream::from_std) {
+            welcome(socket, peer, place);
+        }
     }
 }
 
@@ -293,47 +300,20 @@ impl Client {
             let mut request = request.map(|body| unsent::until(&stopping, body));
             request.extensions_mut().insert(ConnectInfo(peer));
             let answering = router.clone().call(request);
-            let handover = handover.clone();
+            let (handover, stopping) = (handover.clone(), stopping.clone());
             async move {
-                let response = answering.await?;
+                let mut response = answering.await?;
+                if stopping.is_cancelled() && version <= Version::HTTP_11 {
+                    // Whoever keeps connections sends nothing more on this one.
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
                 Ok(match handover {
                     Some(handover) => handover.offer(&method, version, response).await,
                     None => response,
                 })
             }
         })
-    }
-}
-
-/// Runs a connection to its end or through both stages of the stop.
-async fn drive<C, E>(
-    mut connection: Pin<&mut C>,
-    finish: fn(Pin<&mut C>),
-    asked: &AtomicBool,
-    stop: &Stop,
-) where
-    C: Future<Output = Result<(), E>>,
-    E: std::fmt::Display,
-{
-    let ended = tokio::select! {
-        ended = connection.as_mut() => Some(ended),
-        () = stop.soft.cancelled() => None,
-    };
-    let ended = match ended {
-        Some(ended) => ended,
-        // hyper would wait for a first request that may never come.
-        None if !asked.load(Ordering::Relaxed) => return,
-        None => {
-            finish(connection.as_mut());
-            tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = stop.hard.cancelled() => return,
-            }
-        }
-    };
-    if let Err(error) = ended {
-        // Clients that leave, stall or speak nonsense: nothing to be done about them.
-        tracing::debug!(%error, "a connection ended early: {error}");
     }
 }
 

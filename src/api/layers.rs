@@ -5,12 +5,13 @@
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::{Next, from_fn};
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Method};
 use rand::RngCore;
+use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::CorsLayer;
 use tower_http::csrf::{ConfigError, CsrfLayer, ProtectionError};
@@ -41,8 +42,13 @@ pub struct Origins {
     pub allowed: Vec<String>,
 }
 
-/// Lays everything around `router`; the request's id is outermost, so even a refusal has one.
-pub fn around(router: Router, origins: &Origins) -> Result<Router, ConfigError> {
+/// Lays everything around `router`; the request's id is outermost, so even a refusal has one. What
+/// is not answered at the `last_call` before the process ends is answered then, with 503.
+pub fn around(
+    router: Router,
+    origins: &Origins,
+    last_call: CancellationToken,
+) -> Result<Router, ConfigError> {
     let mut same_origin = CsrfLayer::new().add_trusted_origin(&origins.own)?;
     for origin in &origins.allowed {
         same_origin = same_origin.add_trusted_origin(origin)?;
@@ -58,7 +64,7 @@ pub fn around(router: Router, origins: &Origins) -> Result<Router, ConfigError> 
         .layer(CatchPanicLayer::custom(|_| {
             ApiError::Internal.into_response()
         }))
-        .layer(from_fn(identify)))
+        .layer(from_fn_with_state(last_call, identify)))
 }
 
 /// `None` when there is nobody to allow: then browsers refuse by themselves.
@@ -106,7 +112,11 @@ fn refuse_foreign_page(_: ProtectionError) -> Response {
 
 /// Gives the request an id of ours, which its reply and each of its log lines carry. The query is
 /// never logged: it may hold a token.
-async fn identify(request: Request, next: Next) -> Response {
+async fn identify(
+    State(last_call): State<CancellationToken>,
+    request: Request,
+    next: Next,
+) -> Response {
     let id = format!("{:016x}", rand::rng().next_u64());
     let span = tracing::info_span!(
         "request",
@@ -115,7 +125,9 @@ async fn identify(request: Request, next: Next) -> Response {
         path = request.uri().path(),
     );
     let begun = Instant::now();
-    let mut response = next.run(request).instrument(span.clone()).await;
+    let answering = next.run(request).instrument(span.clone());
+    let answered = last_call.run_until_cancelled(answering).await;
+    let mut response = answered.unwrap_or_else(|| ApiError::Unavailable.into_response());
     let (status, millis) = (response.status().as_u16(), begun.elapsed().as_millis());
     span.in_scope(|| tracing::info!(status, millis, "answered {status} after {millis} ms"));
     if let Ok(id) = HeaderValue::from_str(&id) {
@@ -133,14 +145,31 @@ mod tests {
 
     use super::*;
 
+    fn no_others() -> Origins {
+        Origins {
+            own: "http://127.0.0.1:8080".to_owned(),
+            allowed: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_last_call_is_an_answer() {
+        let waiting = Router::new().route("/", get(std::future::pending::<()>));
+        let last_call = CancellationToken::new();
+        let router = around(waiting, &no_others(), last_call.clone()).unwrap();
+        let asking = router.oneshot(Request::get("/").body(Body::empty()).unwrap());
+        let calling = async { last_call.cancel() };
+        let (response, ()) = tokio::join!(asking, calling);
+        let response = response.unwrap();
+        assert_eq!(response.status(), 503);
+        assert!(response.headers().contains_key(REQUEST_ID));
+    }
+
     #[tokio::test]
     async fn a_panic_is_one_request_s() {
         let panicking = Router::new().route("/", get(async || -> String { panic!("on purpose") }));
-        let origins = Origins {
-            own: "http://127.0.0.1:8080".to_owned(),
-            allowed: Vec::new(),
-        };
-        let router = around(panicking, &origins).unwrap();
+        let origins = no_others();
+        let router = around(panicking, &origins, CancellationToken::new()).unwrap();
         for _ in 0..2 {
             let request = Request::get("/").body(Body::empty()).unwrap();
             let response = router.clone().oneshot(request).await.unwrap();

@@ -5,15 +5,21 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::server::Stop;
+
+/// How long before the rest is cut off requests that still wait are answered.
+const LAST_CALL: Duration = Duration::from_millis(200);
 
 /// Owns every task.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Crew {
     pub(super) tasks: TaskTracker,
     pub(super) stop: Stop,
+    /// Whoever still waits for an answer is told that there is none to come.
+    pub(super) last_call: CancellationToken,
     /// The first task that ended although nobody had asked for a stop.
     lost: Arc<OnceLock<&'static str>>,
 }
@@ -42,15 +48,23 @@ impl Crew {
         self.lost.get().copied()
     }
 
-    /// Stops in two stages: `patience` for what is under way, then the rest is cut off.
+    /// Stops in two stages: `patience` for what is under way, with the last call near its end, then
+    /// the rest is cut off.
     pub(super) async fn finish(&self, patience: Duration) {
         const AFTER_THE_CUT: Duration = Duration::from_millis(100);
         self.tasks.close();
         self.stop.soft.cancel();
-        if tokio::time::timeout(patience, self.tasks.wait())
-            .await
-            .is_err()
-        {
+        let waiting = async {
+            let early = patience.saturating_sub(LAST_CALL);
+            if tokio::time::timeout(early, self.tasks.wait())
+                .await
+                .is_err()
+            {
+                self.last_call.cancel();
+                self.tasks.wait().await;
+            }
+        };
+        if tokio::time::timeout(patience, waiting).await.is_err() {
             tracing::warn!(
                 "cutting off {} tasks that did not end in time",
                 self.tasks.len()
@@ -85,6 +99,15 @@ mod tests {
         crew.run("steady", async move { stop.soft.cancelled().await });
         crew.finish(Duration::from_secs(10)).await;
         assert_eq!(crew.lost(), None);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_told_before_the_cut() {
+        let crew = Crew::default();
+        let last_call = crew.last_call.clone();
+        crew.run("waiting", async move { last_call.cancelled().await });
+        crew.finish(Duration::from_millis(250)).await;
+        assert!(crew.tasks.is_empty() && !crew.stop.hard.is_cancelled());
     }
 
     #[tokio::test]

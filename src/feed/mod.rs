@@ -26,6 +26,7 @@ mod follow;
 mod frame;
 mod history;
 mod hub;
+mod lanes;
 mod line;
 mod open;
 mod own;
@@ -47,6 +48,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::{Semaphore, broadcast};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -55,7 +57,7 @@ use url::Url;
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Clock, ConnectionEvent, EventId, Stamp, Timestamp};
 use crate::store::retention::Retention;
-use crate::store::{Db, Error, Result, changes};
+use crate::store::{Db, Error, LOCK_WAIT, Result, changes};
 
 pub use caps::Caps;
 pub use follow::Voice;
@@ -108,6 +110,7 @@ struct Shared {
     mcp_wheel: beat::Wheel,
     replays: Semaphore,
     folds: Semaphore,
+    lanes: Arc<lanes::Lanes>,
     local: relay::Local,
     relay: Relay,
 }
@@ -138,6 +141,7 @@ impl Feed {
             mcp_wheel: beat::Wheel::default(),
             replays: Semaphore::new(REPLAYS),
             folds: Semaphore::new(FOLDS),
+            lanes: Arc::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -239,11 +243,20 @@ impl Feed {
     }
 
     /// Begins a write that may change what a workspace's clients see, or take rights on it away:
-    /// locks the workspace first. `None` when there is no such workspace.
+    /// locks the workspace first, within 3 s, here and in the database together. `None` when there
+    /// is no such workspace.
     pub async fn begin(&self, workspace: &WorkspaceId) -> Result<Option<Write>> {
-        let mut tx = self.shared.db.begin().await?;
+        let until = Instant::now() + LOCK_WAIT;
+        let turn = tokio::time::timeout_at(until, self.shared.lanes.turn(workspace)).await;
+        let turn = turn.map_err(|_| match self.shared.access.outage() {
+            // Whoever is before us waits for the database, not for a lock.
+            Some(_) => Error::late(),
+            None => Error::Busy,
+        })?;
+        let left = until.saturating_duration_since(Instant::now());
+        let mut tx = self.shared.db.begin_within(left).await?;
         let found = changes::lock_workspace(&mut tx, workspace).await?;
-        Ok(found.then(|| Write::new(self.clone(), tx, Some(workspace.clone()))))
+        Ok(found.then(|| Write::new(self.clone(), tx, Some((workspace.clone(), turn)))))
     }
 
     /// Begins a write that belongs to no one workspace (users, sessions). It records no changes.

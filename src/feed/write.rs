@@ -1,6 +1,7 @@
 //! One write: its rows, the changes and revocations that go with them, and the wake-up.
 
 use super::Feed;
+use super::lanes::Turn;
 use super::own::{self, Own};
 use super::relay::{Announced, News};
 use crate::failpoint;
@@ -15,6 +16,8 @@ pub struct Write {
     tx: Tx,
     /// The locked workspace.
     workspace: Option<WorkspaceId>,
+    /// After the transaction: whoever is next finds no lock of ours.
+    _turn: Option<Turn>,
     /// What other replicas are told.
     told: Vec<Announced>,
     /// Servers of which a state was written.
@@ -32,11 +35,13 @@ impl<'c> From<&'c mut Write> for Conn<'c> {
 }
 
 impl Write {
-    pub(super) fn new(feed: Feed, tx: Tx, workspace: Option<WorkspaceId>) -> Self {
+    pub(super) fn new(feed: Feed, tx: Tx, workspace: Option<(WorkspaceId, Turn)>) -> Self {
+        let (workspace, turn) = workspace.unzip();
         Self {
             feed,
             tx,
             workspace,
+            _turn: turn,
             told: Vec::new(),
             states: Vec::new(),
             own: None,

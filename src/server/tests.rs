@@ -1,3 +1,5 @@
+use std::io::Write;
+
 use axum::body::Body;
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -146,6 +148,49 @@ async fn a_stop_closes_the_listener_and_whoever_asks_for_nothing() {
     assert!(TcpStream::connect(server.address).await.is_err());
 }
 
+/// Whether or not anyone had come round to it yet.
+#[tokio::test]
+async fn what_was_asked_before_the_stop_is_answered() {
+    for h2c in [false, true] {
+        let server = Running::start(|options| options.h2c = h2c);
+        // Without a pause in which the server, in this very thread, could see them.
+        let sockets: Vec<_> = (0..50)
+            .map(|_| {
+                let mut socket = std::net::TcpStream::connect(server.address).unwrap();
+                socket
+                    .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                    .unwrap();
+                socket.set_nonblocking(true).unwrap();
+                socket
+            })
+            .collect();
+        server.stop.soft.cancel();
+        for socket in sockets {
+            let mut socket = TcpStream::from_std(socket).unwrap();
+            read_until(&mut socket, "127.0.0.1").await;
+            closed(&mut socket).await;
+        }
+        server.ended().await;
+    }
+}
+
+/// Whoever keeps connections uses one that is closing.
+#[tokio::test]
+async fn a_request_that_meets_the_stop_is_answered() {
+    let ask = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    let server = Running::start(|_| {});
+    let mut kept = server.send(ask).await;
+    read_until(&mut kept, "\r\n\r\n127.0.0.1").await;
+    server.stop.soft.cancel();
+    // It has seen that it is to stop.
+    while TcpStream::connect(server.address).await.is_ok() {}
+    kept.write_all(ask.as_bytes()).await.unwrap();
+    let answer = read_until(&mut kept, "\r\n\r\n127.0.0.1").await;
+    assert!(answer.contains("connection: close"), "{answer}");
+    closed(&mut kept).await;
+    server.ended().await;
+}
+
 #[tokio::test]
 async fn a_stop_cuts_off_what_does_not_end() {
     let server = Running::start(|_| {});
@@ -257,7 +302,7 @@ async fn http2_is_spoken_when_it_is_asked_for() {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(response.version(), http::Version::HTTP_2);
+    assert_eq!(response.version(), Version::HTTP_2);
     drop(response);
     server.stop.soft.cancel();
     closed(&mut both).await;

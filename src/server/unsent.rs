@@ -13,8 +13,8 @@ use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
 /// What is on its way when the stop begins may still arrive. Without it a request would be lost
-/// whose body is one packet behind its head.
-const ON_ITS_WAY: Duration = Duration::from_millis(100);
+/// that is one packet behind its connection or meets its end, or whose body is one behind its head.
+pub(super) const ON_ITS_WAY: Duration = Duration::from_millis(100);
 
 /// A body that breaks off soon after the soft stop, with [`io::ErrorKind::Interrupted`]: its sender
 /// may never send the rest, and a stop must not wait for it.

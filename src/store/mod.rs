@@ -47,7 +47,7 @@ pub mod workspaces;
 pub use error::{Error, Result};
 pub use json::JsonText;
 pub use place::Place;
-pub use pool::{Conn, Db, Handle, Options, Tx};
+pub use pool::{Conn, Db, Handle, LOCK_WAIT, Options, Tx};
 
 /// Expands `$body` once per backend, with `$c` the connection; the second form also names the
 /// backend, for `QueryBuilder::<DB>`.

@@ -7,8 +7,8 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{
-    ConnectOptions, Connection, PgConnection, PgPool, Postgres, Sqlite, SqliteConnection,
-    SqlitePool, Transaction,
+    AssertSqlSafe, ConnectOptions, Connection, PgConnection, PgPool, Postgres, Sqlite,
+    SqliteConnection, SqlitePool, Transaction,
 };
 
 use super::{Error, Result};
@@ -16,7 +16,7 @@ use super::{Error, Result};
 /// Connections of the feed: its readers keep one each, and revocations are applied one at a time.
 const FEED: u32 = 3;
 /// How long a write waits for another's lock before it is refused as busy.
-const LOCK_WAIT: Duration = Duration::from_secs(3);
+pub const LOCK_WAIT: Duration = Duration::from_secs(3);
 /// How long anything waits for a connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(5);
 /// How long a connection may take to show that it is there, before and after each use.
@@ -166,21 +166,30 @@ impl Db {
         })
     }
 
-    /// A write transaction. A lock that is not to be had within 3 s is [`Error::Busy`].
+    /// A write transaction. A lock that is not to be had within [`LOCK_WAIT`] is [`Error::Busy`].
     pub async fn begin(&self) -> Result<Tx> {
+        self.begin_within(LOCK_WAIT).await
+    }
+
+    /// The same for a write that has waited for a part of that time already.
+    pub async fn begin_within(&self, wait: Duration) -> Result<Tx> {
         match self {
             Self::Postgres { pool, .. } => {
-                let begun = pool
-                    .begin_with("BEGIN; SET LOCAL lock_timeout = '3s'")
-                    .await?;
+                // None at all would be for ever.
+                let wait = wait.as_millis().max(1);
+                let statement = format!("BEGIN; SET LOCAL lock_timeout = '{wait}ms'");
+                let begun = pool.begin_with(AssertSqlSafe(statement)).await?;
                 Ok(Tx::Postgres(begun))
             }
-            Self::Sqlite { write, .. } => match write.begin_with("BEGIN IMMEDIATE").await {
-                Ok(begun) => Ok(Tx::Sqlite(begun)),
-                // Every writer waits for the one connection: its wait is the wait for a lock.
-                Err(sqlx::Error::PoolTimedOut) => Err(Error::Busy),
-                Err(error) => Err(error.into()),
-            },
+            Self::Sqlite { write, .. } => {
+                let begun = tokio::time::timeout(wait, write.begin_with("BEGIN IMMEDIATE")).await;
+                match begun {
+                    Ok(Ok(begun)) => Ok(Tx::Sqlite(begun)),
+                    // Every writer waits for the one connection: its wait is the wait for a lock.
+                    Err(_) | Ok(Err(sqlx::Error::PoolTimedOut)) => Err(Error::Busy),
+                    Ok(Err(error)) => Err(error.into()),
+                }
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::cookie::{CookieStore, Jar};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -177,7 +178,12 @@ impl Call {
 
     /// Sends it where the server may not be there.
     pub async fn attempt(self) -> reqwest::Result<reqwest::Response> {
-        self.0.timeout(DEADLINE).send().await
+        self.attempt_within(DEADLINE).await
+    }
+
+    /// The same, with the whole reply there by a deadline of one's own.
+    pub async fn attempt_within(self, deadline: Duration) -> reqwest::Result<reqwest::Response> {
+        self.0.timeout(deadline).send().await
     }
 }
 

@@ -4,6 +4,7 @@
 mod browser;
 mod client;
 mod clock;
+mod cluster;
 mod database;
 mod endpoint;
 mod events;
@@ -11,6 +12,7 @@ mod mcp;
 mod mcp_client;
 mod owner;
 mod peer;
+mod postgres;
 mod program;
 mod proxy;
 mod pushing;
@@ -26,6 +28,7 @@ use std::time::Duration;
 pub use browser::Browser;
 pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
+pub use cluster::{Cluster, Expect, Replica, Size};
 pub use database::{Backend, TestDatabase, execute};
 pub use endpoint::{Endpoint, EndpointAnswer};
 pub use events::{EventStream, Frame};
@@ -33,8 +36,9 @@ pub use mcp::{Mcp, Mood, Said};
 pub use mcp_client::{MODERN, McpClient};
 pub use owner::{Held, Owner};
 pub use peer::{Peer, peers_home};
+pub use postgres::{Postgres, Stop};
 pub use program::{Program, toolcast};
-pub use proxy::Proxy;
+pub use proxy::{Proxy, Withheld};
 pub use pushing::Pushing;
 pub use redis::{
     Redis, SOON, connect, connected, listen, says, shared_redis, unique_name, without_its_tick,

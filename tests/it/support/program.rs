@@ -28,7 +28,8 @@ pub fn toolcast() -> Command {
 pub struct Program {
     child: Child,
     output: BufReader<ChildStdout>,
-    log: BufReader<ChildStderr>,
+    /// Until someone else reads it.
+    log: Option<BufReader<ChildStderr>>,
     url: String,
 }
 
@@ -77,7 +78,7 @@ impl Program {
         Self {
             child,
             output,
-            log,
+            log: Some(log),
             url: String::new(),
         }
     }
@@ -117,7 +118,10 @@ impl Program {
     pub async fn next_line(&mut self) -> String {
         let line = line_of(&mut self.output).await;
         if line.is_empty() {
-            let log = read_all(&mut self.log).await;
+            let log = match &mut self.log {
+                Some(log) => read_all(log).await,
+                None => String::new(),
+            };
             panic!("it ended instead of writing a line: {log}");
         }
         line
@@ -130,7 +134,12 @@ impl Program {
 
     /// The next line of its standard error.
     pub async fn next_log_line(&mut self) -> String {
-        line_of(&mut self.log).await
+        line_of(self.log.as_mut().expect("the log")).await
+    }
+
+    /// Its log, for someone who reads it all the time.
+    pub fn take_log(&mut self) -> BufReader<ChildStderr> {
+        self.log.take().expect("the log")
     }
 
     /// Sends a signal by its name, such as `TERM`.
@@ -148,7 +157,12 @@ impl Program {
         let waiting = async {
             let (output, log, status) = tokio::join!(
                 read_all(&mut self.output),
-                read_all(&mut self.log),
+                async {
+                    match &mut self.log {
+                        Some(log) => read_all(log).await,
+                        None => String::new(),
+                    }
+                },
                 self.child.wait(),
             );
             (status.unwrap(), output, log)

@@ -28,6 +28,14 @@ pub fn unique_name(what: &str) -> String {
     format!("{what}-{:016x}", rand::random::<u64>())
 }
 
+/// A port for a server that may go away and come back. Below those that the kernel gives to
+/// whoever connects: it stays ours meanwhile.
+pub fn free_port() -> u16 {
+    let ports = std::iter::repeat_with(|| rand::random_range(14_000..20_000_u16));
+    let mut free = ports.filter(|port| TcpStream::connect(("127.0.0.1", *port)).is_err());
+    free.next().expect("a port")
+}
+
 /// A Redis with a port of its own; gone with the value.
 #[derive(Debug)]
 pub struct Redis {
@@ -51,11 +59,8 @@ impl Redis {
 
     /// An address where none answers yet.
     pub fn absent() -> Self {
-        // Below the ports that the kernel gives to whoever connects: it stays ours while it is down.
-        let ports = std::iter::repeat_with(|| rand::random_range(14_000..20_000_u16));
-        let mut free = ports.filter(|port| TcpStream::connect(("127.0.0.1", *port)).is_err());
         Self {
-            port: free.next().expect("a port"),
+            port: free_port(),
             child: None,
         }
     }
@@ -67,6 +72,8 @@ impl Redis {
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(["--port", &self.port.to_string()])
             .args(settings)
+            // As another one's replica it writes a file.
+            .current_dir(std::env::temp_dir())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()

@@ -18,11 +18,7 @@ const LITTLE: u32 = 4096;
 #[derive(Debug)]
 pub struct Wire {
     socket: TcpStream,
-    /// Came and was not decoded yet: of the head first, of chunks afterwards.
-    raw: Vec<u8>,
-    head: Option<String>,
-    /// The body so far that was not handed out.
-    body: Vec<u8>,
+    came: Incoming,
 }
 
 impl Wire {
@@ -33,9 +29,7 @@ impl Wire {
         let socket = timeout(DEADLINE, socket.connect(to)).await;
         Self {
             socket: socket.expect("no connection before the deadline").unwrap(),
-            raw: Vec::new(),
-            head: None,
-            body: Vec::new(),
+            came: Incoming::default(),
         }
     }
 
@@ -66,13 +60,13 @@ impl Wire {
 
     /// The status line and headers, once they are here.
     pub async fn head(&mut self) -> &str {
-        if self.head.is_none() {
-            let reading = async { while !self.take_head() && self.read().await {} };
+        if self.came.head().is_none() {
+            let reading = async { while self.came.head().is_none() && self.read().await {} };
             timeout(DEADLINE, reading)
                 .await
                 .expect("no head before the deadline");
         }
-        self.head.as_deref().expect("a whole head")
+        self.came.head().expect("a whole head")
     }
 
     /// The next frame of any kind; `None` at the end of the connection.
@@ -80,7 +74,7 @@ impl Wire {
         self.head().await;
         let reading = async {
             loop {
-                if let Some(frame) = self.take_frame() {
+                if let Some(frame) = self.came.take_frame() {
                     return Some(frame);
                 }
                 if !self.read().await {
@@ -114,21 +108,39 @@ impl Wire {
 
     /// `false` at the end. A reset is an end, too.
     async fn read(&mut self) -> bool {
-        let read = self.socket.read_buf(&mut self.raw).await;
+        self.came.read_from(&mut self.socket).await
+    }
+}
+
+/// The bytes of one reply with a chunked body of frames, as they come.
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    /// Came and was not decoded yet: of the head first, of chunks afterwards.
+    raw: Vec<u8>,
+    head: Option<String>,
+    /// The body so far that was not handed out.
+    body: Vec<u8>,
+}
+
+impl Incoming {
+    /// Reads what is there; `false` at the end. A reset is an end, too.
+    pub(super) async fn read_from(&mut self, socket: &mut TcpStream) -> bool {
+        let read = socket.read_buf(&mut self.raw).await;
         read.is_ok_and(|count| count > 0)
     }
 
-    /// Whether the head is here.
-    fn take_head(&mut self) -> bool {
+    /// The status line and headers, once they are here.
+    pub(super) fn head(&mut self) -> Option<&str> {
         let end = self.raw.windows(4).position(|four| four == b"\r\n\r\n");
-        if let Some(end) = end {
+        if let (None, Some(end)) = (&self.head, end) {
             let head: Vec<u8> = self.raw.drain(..end + 4).collect();
             self.head = Some(String::from_utf8(head).unwrap());
         }
-        end.is_some()
+        self.head.as_deref()
     }
 
-    fn take_frame(&mut self) -> Option<Frame> {
+    /// The next whole frame.
+    pub(super) fn take_frame(&mut self) -> Option<Frame> {
         while let Some(chunk) = self.take_chunk() {
             self.body.extend(chunk);
         }
@@ -153,7 +165,8 @@ impl Wire {
     }
 }
 
-fn request(client: &Client, workspace: &str, last_event_id: Option<&str>) -> String {
+/// The request for an event stream, from where another stopped if so.
+pub(super) fn request(client: &Client, workspace: &str, last_event_id: Option<&str>) -> String {
     let cookie = client.cookie().unwrap_or_default();
     let resume = last_event_id.map_or_else(String::new, |id| format!("Last-Event-ID: {id}\r\n"));
     format!(

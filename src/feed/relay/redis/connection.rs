@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 /// A connection that takes longer to be made, its sign-in included, is none.
 const CONNECTING: Duration = Duration::from_secs(3);
 /// An answer that takes longer is none.
-pub(super) const ANSWERING: Duration = Duration::from_secs(2);
+pub(super) const ANSWERING: Duration = Duration::from_secs(1);
 /// Between two looks whether Redis is still there: a peer that lost its power says nothing.
-pub(super) const WATCHING: Duration = Duration::from_secs(3);
+pub(super) const WATCHING: Duration = Duration::from_secs(1);
 /// Between two tries to connect, doubled from the shortest to the longest.
 const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
