@@ -102,6 +102,10 @@ async fn an_owner_that_slept_over_its_lease_writes_nothing() {
 async fn a_delete_elsewhere_ends_the_session_within_a_renewal() {
     let upstream = Pushing::with(&["a"]).await;
     let (programs, id) = two_programs(&upstream).await;
+    // One that the second has, so that the first is left with its share.
+    let beside = Pushing::with(&["x"]).await;
+    let other = programs.seen.register("Two", &beside.url()).await;
+    programs.seen.until_state(&other, "READY").await;
     let path = programs.seen.at(&format!("{PATH}/{id}"));
     programs.seen.client.delete(&path).await.data(200);
     let deleted = Instant::now();
@@ -111,8 +115,9 @@ async fn a_delete_elsewhere_ends_the_session_within_a_renewal() {
         "{:?}",
         deleted.elapsed()
     );
-    let changes = programs.seen.until_changes(2).await;
-    assert_eq!(changes[1..], [change(&[], &["a"])]);
+    let changes = programs.seen.until_changes(3).await;
+    assert_eq!(changes[2..], [change(&[], &["a"])]);
+    assert_eq!((beside.sessions(), beside.begun()), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
