@@ -70,24 +70,30 @@ fn calls(tools: &[ListedTool]) -> Result<Vec<Call>> {
     }
     let made = tools.iter().map(|tool| Call {
         name: tool.name.clone(),
-        arguments: arguments(&tool.input_schema),
+        arguments: arguments(tool, tools),
     });
     Ok(made.collect())
 }
 
-/// One value for each property of a schema.
-fn arguments(schema: &Value) -> Map<String, Value> {
-    let properties = schema["properties"].as_object().into_iter().flatten();
-    let value = |schema: &Value| match schema["type"].as_str() {
-        Some("number" | "integer") => json!(5),
-        Some("boolean") => json!(true),
-        Some("array") => json!([]),
-        Some("object") => json!({}),
-        _ => json!("text"),
+/// One value for each property of a tool's schema.
+fn arguments(tool: &ListedTool, tools: &[ListedTool]) -> Map<String, Value> {
+    let properties = tool.input_schema["properties"].as_object();
+    let value = |(name, schema): (&String, &Value)| {
+        let value = match (name.as_str(), schema["type"].as_str()) {
+            // The suite has a tool that wants the schema of another, as it arrived here.
+            ("schema", _) => tools
+                .iter()
+                .find(|other| other.name != tool.name)
+                .map_or_else(|| json!({}), |other| other.input_schema.clone()),
+            (_, Some("number" | "integer")) => json!(5),
+            (_, Some("boolean")) => json!(true),
+            (_, Some("array")) => json!([]),
+            (_, Some("object")) => json!({}),
+            _ => json!("text"),
+        };
+        (name.clone(), value)
     };
-    properties
-        .map(|(name, schema)| (name.clone(), value(schema)))
-        .collect()
+    properties.into_iter().flatten().map(value).collect()
 }
 
 fn shown(tool: ListedTool) -> Value {

@@ -5,6 +5,7 @@ mod dependencies;
 mod files;
 mod keys;
 mod limits;
+mod parts;
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,24 +17,22 @@ use anyhow::{Context, Result, anyhow, bail};
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio_util::sync::DropGuard;
-use tokio_util::task::TaskTracker;
 use url::Url;
 
 use self::crew::Crew;
 use self::files::{Files, Lock};
 use self::limits::Limits;
+pub(crate) use self::parts::catalog_beside;
 use crate::api::{AppState, health, layers};
-use crate::auth::{self, Auth};
-use crate::catalog::{self, Catalog};
+use crate::auth::Auth;
+use crate::catalog::Catalog;
 use crate::config::Config;
-use crate::feed::{self, Caps, Feed};
+use crate::feed::Feed;
 use crate::model::Clock;
 use crate::net::Net;
 use crate::seal::Sealer;
 use crate::server;
-use crate::store::retention::Retention;
 use crate::store::{self, Db, Place, meta};
-use crate::upstream::{self, Upstream};
 
 /// How long requests and streams may take to end after the signal. With what follows the process
 /// is gone within 2 s.
@@ -97,36 +96,19 @@ impl App {
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
-            feed_options(config, url.clone(), limits),
+            parts::feed_options(config, url.clone(), limits),
             relay.clone(),
         );
-        let admin = config
-            .admin_email
-            .clone()
-            .zip(config.admin_password.as_ref());
-        let auth_options = auth::Options {
-            public_url: url.clone(),
-            admin: admin.map(|(email, password)| (email, password.reveal().to_owned())),
-            hashing: std::thread::available_parallelism().map_or(1, usize::from),
-        };
-        let auth = Auth::new(db.clone(), Arc::clone(&clock), feed.clone(), auth_options);
-        let upstream = Upstream::new(
-            db.clone(),
-            Arc::clone(&clock),
-            feed.clone(),
-            sealer.clone(),
-            dependencies::dialer(&net),
-            crew.tasks.clone(),
-            upstream_options(config),
-        );
-        let catalog = Catalog::new(
-            db.clone(),
+        let options = parts::auth_options(config, url.clone());
+        let auth = Auth::new(db.clone(), Arc::clone(&clock), feed.clone(), options);
+        let ground = parts::Ground {
+            db: db.clone(),
             clock,
-            feed.clone(),
+            feed: feed.clone(),
             sealer,
-            (net.clone(), upstream.clone()),
-            catalog_options(config, url.clone()),
-        );
+            net: net.clone(),
+        };
+        let (catalog, upstream) = ground.catalog(config, url.clone(), crew.tasks.clone());
 
         let sign_in_link = auth
             .first_start()
@@ -333,70 +315,4 @@ fn refused_first_start(config: &Config, error: &store::Error) -> anyhow::Error {
         None => "",
     };
     anyhow!("{settings}the first admin and workspace cannot be made: {error}")
-}
-
-fn catalog_options(config: &Config, public_url: Url) -> catalog::Options {
-    catalog::Options {
-        public_url,
-        allowed_domains: config.allowed_mcp_domains.clone(),
-    }
-}
-
-/// A catalog over the database of a service that may run beside this process: it writes, and
-/// watches nothing.
-pub(crate) async fn catalog(
-    config: &Config,
-    db: &Db,
-    clock: Arc<dyn Clock>,
-    feed: Feed,
-) -> Result<Catalog> {
-    let files = config
-        .is_sqlite()
-        .then(|| Files::of(config.database_url.reveal()))
-        .transpose()?;
-    let sealer = keys::sealer(config, files.as_ref(), db).await?;
-    let net = dependencies::net(config)?;
-    let upstream = Upstream::new(
-        db.clone(),
-        Arc::clone(&clock),
-        feed.clone(),
-        sealer.clone(),
-        dependencies::dialer(&net),
-        TaskTracker::new(),
-        upstream_options(config),
-    );
-    let options = catalog_options(config, config.public_url(config.listen)?);
-    let outside = (net, upstream);
-    Ok(Catalog::new(
-        db.clone(),
-        clock,
-        feed,
-        sealer,
-        outside,
-        options,
-    ))
-}
-
-fn upstream_options(config: &Config) -> upstream::Options {
-    upstream::Options {
-        poll: config.poll_interval,
-        connects: config.connects_per_workspace,
-    }
-}
-
-fn feed_options(config: &Config, public_url: Url, limits: Limits) -> feed::Options {
-    feed::Options {
-        public_url,
-        heartbeat: config.heartbeat,
-        caps: Caps {
-            per_user: config.max_streams_per_user,
-            per_workspace: config.max_streams_per_workspace,
-            total: limits.streams,
-        },
-        retention: Retention {
-            age: config.feed_keep,
-            changes: config.feed_keep_changes,
-            definition_bytes: config.feed_keep_definitions,
-        },
-    }
 }

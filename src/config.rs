@@ -92,8 +92,8 @@ pub struct Config {
         hide_env = true, value_delimiter = ',', value_parser = values::network)]
     pub trusted_proxies: Vec<IpNet>,
 
-    /// Whether external servers and endpoints may have addresses that are not the internet's
-    /// [default: true on a `SQLite` file while listening on loopback, else false]
+    /// External servers and endpoints may have addresses that are not the internet's: by default
+    /// true on a SQLite file while listening on loopback, else false
     #[arg(long, env = "TOOLCAST_ALLOW_PRIVATE_UPSTREAMS",
         value_name = "TOOLCAST_ALLOW_PRIVATE_UPSTREAMS", hide_env = true,
         default_missing_value = "true", num_args = 0..=1, require_equals = true,

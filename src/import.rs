@@ -13,8 +13,8 @@ use clap::Args;
 use crate::app;
 use crate::catalog::import::{self, Entry};
 use crate::catalog::{self, Catalog, NewExternalServer, Planned};
-use crate::command;
 use crate::config::Config;
+use crate::local::{self, printable};
 use crate::model::ids::WorkspaceId;
 use crate::model::{SystemClock, shown_url};
 
@@ -46,16 +46,16 @@ pub async fn run(args: ImportArgs) -> Result<ExitCode> {
     let entries = read(&args)?;
     let config = Config::from_environment()?;
     config.check()?;
-    let db = command::open(&config).await?;
+    let db = local::open(&config).await?;
     let clock = Arc::new(SystemClock);
     let done = async {
-        let feed = command::feed(&config, &db, clock.clone()).await?;
-        let catalog = app::catalog(&config, &db, clock, feed).await?;
+        let feed = local::feed(&config, &db, clock.clone()).await?;
+        let catalog = app::catalog_beside(&config, &db, clock, feed).await?;
         act(&args, entries, &catalog).await
     };
     let done = done.await;
     db.close().await;
-    let lines = done.map_err(command::explained)?;
+    let lines = done.map_err(local::explained)?;
     print(&lines, args.dry_run)?;
     let failed = lines.iter().any(|line| line.result == "failed");
     Ok(if failed {
@@ -75,7 +75,7 @@ fn read(args: &ImportArgs) -> Result<Vec<Entry>> {
 async fn act(args: &ImportArgs, entries: Vec<Entry>, catalog: &Catalog) -> Result<Vec<Line>> {
     let workspace = WorkspaceId::from(args.workspace.as_str());
     if !catalog.has_workspace(&workspace).await? {
-        let shown = command::printable(&args.workspace);
+        let shown = printable(&args.workspace);
         return Err(anyhow!(
             "there is no workspace {shown}: its id stands in the address of its page"
         ));
@@ -141,9 +141,9 @@ fn print(lines: &[Line], dry_run: bool) -> io::Result<()> {
     let shown: Vec<(&str, String, String)> = lines
         .iter()
         .map(|line| {
-            let name = command::printable(&line.name);
+            let name = printable(&line.name);
             let name = name.chars().take(40).collect();
-            (line.result, name, command::printable(&line.about))
+            (line.result, name, printable(&line.about))
         })
         .collect();
     let width = |of: fn(&(&str, String, String)) -> usize| shown.iter().map(of).max().unwrap_or(0);

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use toolcast::app::App;
 use toolcast::config::{self, Config, without_empty_variables};
 use toolcast::model::SystemClock;
-use toolcast::{import, telemetry, user, watch};
+use toolcast::{import, key, telemetry, user, watch};
 
 #[cfg(all(unix, feature = "jemalloc"))]
 #[global_allocator]
@@ -39,6 +39,8 @@ enum Command {
     Serve(Box<Config>),
     /// Make and list users, set passwords; works beside a running service
     User(user::UserArgs),
+    /// Make, list and revoke API keys; works beside a running service
+    Key(key::KeyArgs),
     /// Print a workspace's changes as they happen
     Watch(watch::Options),
     /// Register the remote MCP servers of a client's configuration file
@@ -72,6 +74,7 @@ fn run() -> Result<ExitCode> {
         match line.command {
             Command::Serve(config) => serve(&config).await,
             Command::User(args) => user::run(args).await.map(|()| ExitCode::SUCCESS),
+            Command::Key(args) => key::run(args).await.map(|()| ExitCode::SUCCESS),
             Command::Watch(options) => watch(&options).await,
             Command::Import(args) => import::run(args).await,
         }

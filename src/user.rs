@@ -5,16 +5,15 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::{Command as Process, Stdio};
-use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 
-use crate::auth::{self, Auth, Role, User, UserDraft};
-use crate::command;
-use crate::config::{Config, Secret};
-use crate::model::{RefusalKind, SystemClock};
-use crate::store::{self, Db};
+use crate::auth::{Auth, Role, User, UserDraft};
+use crate::config::Secret;
+use crate::local::{Local, printable};
+use crate::model::RefusalKind;
+use crate::store;
 
 /// Manages users; works beside a running `toolcast serve`.
 #[derive(Debug, Args)]
@@ -22,37 +21,8 @@ pub struct UserArgs {
     #[command(subcommand)]
     command: UserCommand,
 
-    /// The database of the service
-    #[arg(
-        long,
-        global = true,
-        env = "DATABASE_URL",
-        value_name = "DATABASE_URL",
-        hide_env = true,
-        default_value = "sqlite://toolcast.db"
-    )]
-    database_url: Secret,
-
-    /// Where the service listens, for links when no public URL is set
-    #[arg(
-        long,
-        global = true,
-        env = "TOOLCAST_LISTEN",
-        value_name = "TOOLCAST_LISTEN",
-        hide_env = true,
-        default_value = "127.0.0.1:8080"
-    )]
-    listen: String,
-
-    /// Where browsers reach the service, for links
-    #[arg(
-        long,
-        global = true,
-        env = "TOOLCAST_PUBLIC_URL",
-        value_name = "TOOLCAST_PUBLIC_URL",
-        hide_env = true
-    )]
-    public_url: Option<String>,
+    #[command(flatten)]
+    local: Local,
 }
 
 #[derive(Debug, Subcommand)]
@@ -96,14 +66,10 @@ const PASSWORD_VARIABLE: &str = "TOOLCAST_USER_PASSWORD";
 
 /// Does what the command line says, and prints what came of it.
 pub async fn run(args: UserArgs) -> Result<()> {
-    let config = config(&args)?;
-    let db = command::open(&config).await?;
-    let done = match auth(&config, db.clone()).await {
-        Ok(auth) => act(args.command, &auth).await,
-        Err(error) => Err(error),
-    };
-    db.close().await;
-    done.map_err(command::explained)
+    let command = args.command;
+    args.local
+        .with_auth(async |auth| act(command, auth).await)
+        .await
 }
 
 async fn act(command: UserCommand, auth: &Auth) -> Result<()> {
@@ -166,14 +132,13 @@ fn tell_link(out: &mut impl Write, auth: &Auth, token: Option<String>) -> Result
     Ok(())
 }
 
-/// Names may hold anything, a terminal's commands included.
 fn line(user: &User) -> String {
     let role = if user.is_instance_admin {
         "instance admin"
     } else {
         "user"
     };
-    let name = command::printable(&user.name);
+    let name = printable(&user.name);
     format!("{}\t{}\t{role}\t{name}", user.id, user.email)
 }
 
@@ -225,29 +190,4 @@ fn echo(mode: &str) {
         .stdin(Stdio::inherit())
         .stderr(Stdio::null())
         .status();
-}
-
-/// The settings of `serve` that matter here, judged by the same rules.
-fn config(args: &UserArgs) -> Result<Config> {
-    let mut flags = vec![
-        format!("--database-url={}", args.database_url.reveal()),
-        format!("--listen={}", args.listen),
-    ];
-    flags.extend(
-        args.public_url
-            .iter()
-            .map(|url| format!("--public-url={url}")),
-    );
-    Ok(Config::from_flags(flags)?)
-}
-
-async fn auth(config: &Config, db: Db) -> Result<Auth> {
-    let clock = Arc::new(SystemClock);
-    let feed = command::feed(config, &db, clock.clone()).await?;
-    let options = auth::Options {
-        public_url: config.public_url(config.listen)?,
-        admin: None,
-        hashing: 1,
-    };
-    Ok(Auth::new(db, clock, feed, options))
 }

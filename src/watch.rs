@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use futures_util::StreamExt;
 use rand::Rng;
-use reqwest::header::{ACCEPT, RETRY_AFTER};
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
 use serde_json::{Value, json};
@@ -53,17 +53,14 @@ enum Session {
 
 /// Prints every change of the workspace until `stop`, or until only a person can help.
 pub async fn run(options: &Options, stop: impl Future<Output = ()>) -> Result<()> {
-    let (Some(email), Some(password)) = (&options.email, &options.password) else {
-        bail!(
-            "set TOOLCAST_EMAIL and TOOLCAST_PASSWORD to those of a user who may read the workspace"
-        );
-    };
+    let who = Who::of(options)?;
     #[expect(
         clippy::disallowed_methods,
         reason = "the operator's own client, to the address the operator named"
     )]
     let http = Client::builder()
         .cookie_store(true)
+        .default_headers(who.headers()?)
         .redirect(Policy::none())
         .connect_timeout(CONNECTING)
         .read_timeout(SILENCE)
@@ -73,8 +70,7 @@ pub async fn run(options: &Options, stop: impl Future<Output = ()>) -> Result<()
     let mut watcher = Watcher {
         http,
         options,
-        email,
-        password,
+        who,
         last_event_id: None,
         retry: RETRY,
     };
@@ -95,11 +91,53 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     cause.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
+/// Who watches.
+enum Who<'a> {
+    /// Someone who signs in.
+    User {
+        email: &'a str,
+        password: &'a Secret,
+    },
+    /// Whoever answers for an API key.
+    Key(&'a Secret),
+}
+
+impl<'a> Who<'a> {
+    fn of(options: &'a Options) -> Result<Self> {
+        match (&options.api_key, &options.email, &options.password) {
+            (Some(key), ..) => Ok(Self::Key(key)),
+            (None, Some(email), Some(password)) => Ok(Self::User { email, password }),
+            _ => bail!(
+                "set TOOLCAST_API_KEY, or TOOLCAST_EMAIL and TOOLCAST_PASSWORD, to those of a user \
+                 who may read the workspace"
+            ),
+        }
+    }
+
+    /// What every request carries.
+    fn headers(&self) -> Result<HeaderMap> {
+        let mut headers = HeaderMap::new();
+        if let Self::Key(key) = self {
+            let mut value = HeaderValue::try_from(key.reveal())
+                .context("TOOLCAST_API_KEY: expected tc_ and 43 characters")?;
+            value.set_sensitive(true);
+            headers.insert("x-api-key", value);
+        }
+        Ok(headers)
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::User { email, .. } => email,
+            Self::Key(_) => "the API key",
+        }
+    }
+}
+
 struct Watcher<'a> {
     http: Client,
     options: &'a Options,
-    email: &'a str,
-    password: &'a Secret,
+    who: Who<'a>,
     last_event_id: Option<String>,
     /// What the server asked for last.
     retry: Duration,
@@ -127,6 +165,11 @@ impl Watcher<'_> {
                 },
             };
             match lost {
+                Lost::SignedOut if matches!(self.who, Who::Key(_)) => bail!(
+                    "the API key is not taken at {}: it was revoked, it ran out, or it is of \
+                     another service",
+                    self.options.url
+                ),
                 Lost::SignedOut if session == Session::Fresh => bail!(
                     "the session's cookie does not come back from {}: use the https:// address \
                      where the service is reached",
@@ -157,9 +200,12 @@ impl Watcher<'_> {
         url.context("--url: expected http:// or https:// and a host")
     }
 
-    /// `None` when the session's cookie is in the jar.
+    /// `None` when the session's cookie is in the jar, or none is needed.
     async fn sign_in(&self) -> Result<Option<Lost>> {
-        let body = json!({"email": self.email, "password": self.password.reveal()});
+        let Who::User { email, password } = &self.who else {
+            return Ok(None);
+        };
+        let body = json!({"email": email, "password": password.reveal()});
         let sent = self
             .http
             .post(self.address("/api/auth/sign-in")?)
@@ -180,7 +226,9 @@ impl Watcher<'_> {
     }
 
     async fn sign_out(&self) {
-        if let Ok(url) = self.address("/api/auth/sign-out") {
+        if matches!(self.who, Who::User { .. })
+            && let Ok(url) = self.address("/api/auth/sign-out")
+        {
             // The session runs out by itself.
             let _ = self.http.post(url).timeout(SIGNING_OUT).send().await;
         }
@@ -206,7 +254,7 @@ impl Watcher<'_> {
             StatusCode::FORBIDDEN => bail!(
                 "{} may not read workspace {workspace}, or there is no such workspace. Ask one of \
                  its admins to be added{}",
-                self.email,
+                self.who.name(),
                 self.other_workspaces().await
             ),
             _ => self.not_served(response).await.map(Err),
@@ -256,20 +304,23 @@ impl Watcher<'_> {
 
     /// What to tell when the stream ended for a reason that no waiting helps against.
     fn end_for_good(&self, reason: &str) -> Option<String> {
-        let (workspace, email) = (&self.options.workspace, self.email);
+        let (workspace, who) = (&self.options.workspace, self.who.name());
         match reason {
             "workspace_deleted" => Some(format!(
                 "workspace {workspace} was deleted: nothing is left to watch. Name another one \
                  with --workspace"
             )),
             "access_removed" => Some(format!(
-                "{email} may not read workspace {workspace} any more. Ask one of its admins to be \
+                "{who} may not read workspace {workspace} any more. Ask one of its admins to be \
                  added again"
             )),
             "user_deleted" => Some(format!(
-                "the user {email} was deleted. Set TOOLCAST_EMAIL and TOOLCAST_PASSWORD to those \
+                "the user {who} was deleted. Set TOOLCAST_EMAIL and TOOLCAST_PASSWORD to those \
                  of another user who may read the workspace"
             )),
+            "key_revoked" => {
+                Some("the API key was revoked. Set TOOLCAST_API_KEY to another one".to_owned())
+            }
             _ => None,
         }
     }

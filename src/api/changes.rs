@@ -65,7 +65,7 @@ impl From<Change> for Item {
 
 impl Asked {
     /// The same, of one server.
-    pub(super) fn of(self, server: ServerId) -> Self {
+    pub(super) fn of(self, server: &ServerId) -> Self {
         Self {
             server_id: Some(server.to_string()),
             ..self

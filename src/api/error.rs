@@ -66,6 +66,11 @@ impl ApiError {
         Self::Refused(Refusal::unauthenticated("Authentication required"))
     }
 
+    /// 401 with a text of its own.
+    pub fn refused_credentials(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Refused(Refusal::unauthenticated(text))
+    }
+
     /// 403 with a text of its own.
     pub fn forbidden(text: impl Into<Cow<'static, str>>) -> Self {
         Self::Refused(Refusal::forbidden(text))

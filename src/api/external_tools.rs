@@ -97,12 +97,12 @@ pub(super) async fn allowed_domains(
     signed: Result<Signed, ApiError>,
 ) -> ApiResult {
     match signed {
-        Ok(_) => bare(
-            StatusCode::OK,
-            &json!({"allowedMcpDomains": catalog.allowed_domains()}),
-        ),
+        Ok(_) => {
+            let allowed = json!({"allowedMcpDomains": catalog.allowed_domains()});
+            Ok(bare(StatusCode::OK, &allowed))
+        }
         Err(error) if error.status() == StatusCode::UNAUTHORIZED => {
-            bare(error.status(), &json!({"error": "Unauthorized"}))
+            Ok(bare(error.status(), &json!({"error": "Unauthorized"})))
         }
         Err(error) => Err(error),
     }

@@ -62,7 +62,7 @@ where
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let Signed(caller) = Signed::from_request_parts(parts, state).await?;
-        if caller.user.is_instance_admin {
+        if caller.manages_instance() {
             Ok(Self(caller))
         } else {
             Err(ApiError::forbidden("Instance admin permission required"))

@@ -7,12 +7,14 @@ mod body;
 mod changes;
 mod client;
 mod connections;
+mod discover;
 mod envelope;
 mod error;
 mod events;
 mod external_tools;
 mod extract;
 pub mod health;
+mod keys;
 pub mod layers;
 mod reply;
 mod sample;
@@ -83,8 +85,15 @@ pub fn router(state: AppState) -> Router {
             "/api/workspaces/{workspaceId}/members/{userId}",
             put(workspaces::set_permission).delete(workspaces::remove_member),
         )
+        .route("/api/keys", get(keys::list).post(keys::create))
+        .route("/api/keys/{id}", delete(keys::revoke))
         .route("/api/mcp/changes", get(changes::list))
+        .route("/api/mcp/discover", get(discover::list))
         .route("/api/mcp/events", get(events::follow))
+        .route(
+            "/api/mcp/workflow-servers/{id}/connect",
+            get(discover::connect),
+        )
         .route("/api/sample/echo", post(sample::echo))
         .merge(tools_router())
         .merge(external_router())

@@ -1,6 +1,6 @@
 //! How an answer looks over HTTP: `{"success":true,"data":…}` (contract 1.4).
 
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use http::header::CACHE_CONTROL;
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
@@ -29,8 +29,8 @@ pub fn unusable(data: impl Serialize) -> ApiResult {
 }
 
 /// JSON without the envelope.
-pub(super) fn bare(status: StatusCode, json: &Value) -> ApiResult {
-    Ok(envelope(status, json.to_string()))
+pub(super) fn bare(status: StatusCode, json: &Value) -> Response {
+    envelope(status, json.to_string())
 }
 
 /// 204: done, and nothing to tell.

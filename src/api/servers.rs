@@ -40,7 +40,7 @@ pub(super) struct Which {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Tools {
+struct Known {
     server_id: ServerId,
     server_name: String,
     total_count: usize,
@@ -136,7 +136,7 @@ pub(super) async fn tools(
 ) -> ApiResult {
     let seen = catalog.external_server(&access.workspace, &id).await?;
     let (row, tools) = seen.rows;
-    let reply = Tools {
+    let reply = Known {
         server_id: row.id,
         server_name: row.settings.name,
         total_count: tools.len(),
@@ -155,5 +155,5 @@ pub(super) async fn changes(
     access: Access<Reading>,
 ) -> ApiResult {
     catalog.external_server(&access.workspace, &id).await?;
-    changes::page(&feed, &access.workspace, asked.of(id)).await
+    changes::page(&feed, &access.workspace, asked.of(&id)).await
 }

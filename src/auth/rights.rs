@@ -14,11 +14,15 @@ impl Auth {
         let asked: Vec<Asked<'_>> = (0..)
             .zip(holders)
             .map(|(n, holder)| {
-                let Credential::Session(session) = &holder.credential;
+                let (session, key) = match &holder.credential {
+                    Credential::Session(session) => (session.as_str(), ""),
+                    Credential::Key(key) | Credential::WorkspaceKey(key) => ("", key.as_str()),
+                };
                 let workspace = holder.workspace.as_str();
                 Asked {
                     n,
-                    session: session.as_str(),
+                    session,
+                    key,
                     user: holder.user.as_str(),
                     // No workspace has the empty id; PostgreSQL refuses some texts that are none.
                     workspace: if super::is_id(workspace) {
@@ -34,7 +38,10 @@ impl Auth {
             return Err(Error::Corrupt("not one answer for each holder".to_owned()));
         }
         let now = self.shared.clock.now();
-        Ok(found.iter().map(|found| verdict(found, now)).collect())
+        let verdicts = found.iter().zip(holders);
+        Ok(verdicts
+            .map(|(found, holder)| verdict(found, &holder.credential, now))
+            .collect())
     }
 }
 
@@ -44,13 +51,17 @@ impl Rights for Auth {
     }
 }
 
-fn verdict(found: &Found, now: Timestamp) -> Verdict {
+fn verdict(found: &Found, shown: &Credential, now: Timestamp) -> Verdict {
     if !found.has_user {
         return Verdict::Ended(Ended::UserDeleted);
     }
-    let Some(until) = found.expires_at else {
-        return Verdict::Ended(Ended::SignedOut);
-    };
+    if found.credential.is_none() {
+        return Verdict::Ended(match shown {
+            Credential::Session(_) => Ended::SignedOut,
+            Credential::Key(_) | Credential::WorkspaceKey(_) => Ended::KeyRevoked,
+        });
+    }
+    let until = found.expires_at.unwrap_or(Timestamp::from_millis(i64::MAX));
     if until <= now {
         return Verdict::Ended(Ended::Expired);
     }
@@ -66,6 +77,7 @@ fn verdict(found: &Found, now: Timestamp) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ids::{KeyId, SessionId};
 
     /// Takes one thing away.
     type Take = fn(&mut Found);
@@ -77,11 +89,13 @@ mod tests {
         let mut found = Found {
             n: 0,
             has_user: true,
+            credential: Some("c".to_owned()),
             expires_at: Some(until),
             has_workspace: true,
             has_grant: true,
         };
-        assert_eq!(verdict(&found, now), Verdict::Allowed { until });
+        let shown = Credential::Session(SessionId::from("s"));
+        assert_eq!(verdict(&found, &shown, now), Verdict::Allowed { until });
         let cases: [(Take, Ended); 5] = [
             (|found| found.has_grant = false, Ended::AccessRemoved),
             (|found| found.has_workspace = false, Ended::WorkspaceDeleted),
@@ -89,12 +103,32 @@ mod tests {
                 |found| found.expires_at = Some(Timestamp::from_millis(1_000)),
                 Ended::Expired,
             ),
-            (|found| found.expires_at = None, Ended::SignedOut),
+            (|found| found.credential = None, Ended::SignedOut),
             (|found| found.has_user = false, Ended::UserDeleted),
         ];
         for (take, reason) in cases {
             take(&mut found);
-            assert_eq!(verdict(&found, now), Verdict::Ended(reason));
+            assert_eq!(verdict(&found, &shown, now), Verdict::Ended(reason));
         }
+    }
+    #[test]
+    fn a_key_without_an_end_lasts_until_it_is_revoked() {
+        let now = Timestamp::from_millis(1_000);
+        let shown = Credential::Key(KeyId::from("k"));
+        let mut found = Found {
+            n: 0,
+            has_user: true,
+            credential: Some("c".to_owned()),
+            expires_at: None,
+            has_workspace: true,
+            has_grant: true,
+        };
+        assert!(matches!(
+            verdict(&found, &shown, now),
+            Verdict::Allowed { .. }
+        ));
+        found.credential = None;
+        let gone = Verdict::Ended(Ended::KeyRevoked);
+        assert_eq!(verdict(&found, &shown, now), gone);
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
 
-use super::{Auth, Caller, Result};
+use super::key::{self, Offered};
+use super::{Auth, Caller, Reach, Result};
 use crate::model::{Credential, Timestamp};
 use crate::seal;
 use crate::store::sessions::{self, Session};
@@ -20,9 +21,18 @@ const TOUCH_WAIT: Duration = Duration::from_millis(500);
 const TOKEN_LEN: usize = 43;
 
 impl Auth {
-    /// Whose request this is; `None` when it shows nothing that is valid now. Prolongs the session,
-    /// at most once a minute.
+    /// Whose request this is; `None` when it shows nothing that is valid now. A key that is shown
+    /// counts, whatever cookie comes with it.
     pub async fn identify(&self, headers: &HeaderMap) -> Result<Option<Caller>> {
+        match key::offered(headers) {
+            Offered::Key(token) => self.identify_key(token).await,
+            Offered::Junk => Ok(None),
+            Offered::Nothing => self.identify_session(headers).await,
+        }
+    }
+
+    /// By the session's cookie. Prolongs the session, at most once a minute.
+    async fn identify_session(&self, headers: &HeaderMap) -> Result<Option<Caller>> {
         let Some(token) = self.token(headers) else {
             return Ok(None);
         };
@@ -42,6 +52,7 @@ impl Auth {
         Ok(Some(Caller {
             user: session.user,
             credential: Credential::Session(session.session_id),
+            reach: Reach::Session,
             expires_at: session.expires_at,
             renewed_cookie,
         }))

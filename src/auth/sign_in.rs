@@ -11,9 +11,9 @@ use super::session::LIFETIME;
 use super::{Auth, Caller, Error, Result, User, input, password};
 use crate::feed::Write;
 use crate::model::ids::{SessionId, UserId};
-use crate::model::{Credential, Ended, Refusal, Subject};
+use crate::model::{Ended, Refusal, Subject};
 use crate::seal;
-use crate::store::{sessions, sign_in, users, workspaces};
+use crate::store::{keys, sessions, sign_in, users};
 
 /// Between two prunings.
 const PRUNE_EVERY: Duration = Duration::from_mins(10);
@@ -96,7 +96,7 @@ impl Auth {
 
     /// Ends the caller's session and its streams.
     pub async fn sign_out(&self, caller: &Caller) -> Result<()> {
-        let Credential::Session(session) = &caller.credential;
+        let session = caller.session()?;
         let mut write = self.shared.feed.begin_without_workspace().await?;
         sessions::delete(&mut write, session).await?;
         let subject = Subject::Session {
@@ -105,12 +105,6 @@ impl Auth {
         };
         write.revoke(subject, Ended::SignedOut);
         write.commit().await
-    }
-
-    /// The caller's workspaces, with what they may do there.
-    pub async fn workspaces(&self, caller: &Caller) -> Result<Vec<workspaces::Workspace>> {
-        let mut conn = self.shared.db.read().await?;
-        workspaces::list(&mut conn, &caller.user.id).await
     }
 
     /// Changes the caller's password and ends their other sessions. 403 when `current` is wrong,
@@ -122,6 +116,7 @@ impl Auth {
         new: &str,
         client: Option<IpAddr>,
     ) -> Result<()> {
+        let keep = caller.session()?;
         input::new_password(new)?;
         let user = &caller.user.id;
         let subjects = Subjects::new(Some(&caller.user.email), client);
@@ -150,7 +145,6 @@ impl Auth {
             write.commit().await?;
             return Err(Refusal::conflict("The password was changed meanwhile").into());
         }
-        let Credential::Session(keep) = &caller.credential;
         self.put_password(&mut write, user, Some(&hash), Some(keep))
             .await?;
         write.commit().await
@@ -193,11 +187,12 @@ impl Auth {
         }
     }
 
-    /// Forgets sessions and links that ran out, and tries that no longer count.
+    /// Forgets sessions, keys and links that ran out, and tries that no longer count.
     pub async fn prune(&self) -> Result<()> {
         let now = self.shared.clock.now();
         let mut tx = self.shared.db.begin().await?;
         sessions::prune(&mut tx, now).await?;
+        keys::prune(&mut tx, now.minus(super::key::LISTED_AFTER)).await?;
         sign_in::prune_links(&mut tx, now).await?;
         sign_in::prune_tries(&mut tx, now.minus(super::limit::WINDOW)).await?;
         tx.commit().await

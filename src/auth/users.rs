@@ -5,7 +5,7 @@ use crate::feed::Write;
 use crate::model::ids::{UserId, WorkspaceId};
 use crate::model::{Ended, Permission, Refusal, Subject};
 use crate::store::users::NewUser;
-use crate::store::{changes, members, users, workspaces};
+use crate::store::{changes, keys, members, users, workspaces};
 
 /// How often deleting a user starts over because they wrote into yet another workspace meanwhile.
 const DELETE_TRIES: usize = 5;
@@ -121,7 +121,7 @@ impl Auth {
         Ok((user, token))
     }
 
-    /// Removes a user, their sessions and grants; what they made stays. A workspace whose last admin
+    /// Removes a user, their sessions, keys and grants; what they made stays, workspaces' keys with it. A workspace whose last admin
     /// goes gets the caller as its admin (or, when the caller goes, another instance admin). 404 for
     /// an unknown id, 409 for the last instance admin.
     pub async fn delete_user(&self, caller: &Caller, id: &UserId) -> Result<()> {
@@ -157,6 +157,7 @@ impl Auth {
             for workspace in &touched {
                 self.hand_over(&mut write, workspace, id, &heir.id).await?;
             }
+            keys::hand_over(&mut write, id, &heir.id).await?;
             users::delete(&mut write, id).await?;
             write.revoke(Subject::User { user: id.clone() }, Ended::UserDeleted);
             return write.commit().await;

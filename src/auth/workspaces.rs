@@ -1,12 +1,12 @@
 //! Workspaces and their members.
 
-use super::{Auth, Caller, Error, Result, input};
+use super::{Auth, Caller, Error, Reach, Result, input};
 use crate::feed::Write;
 use crate::model::ids::{UserId, WorkspaceId};
 use crate::model::{Ended, Permission, Refusal, Subject};
 use crate::store::members::Member;
 use crate::store::workspaces::Workspace;
-use crate::store::{members, users, workspaces};
+use crate::store::{Conn, members, users, workspaces};
 
 /// How many workspaces one user may have made.
 const MAX_PER_USER: i64 = 100;
@@ -24,8 +24,16 @@ fn last_admin() -> Error {
 }
 
 impl Auth {
-    /// Makes a workspace whose admin is the caller. 409 when they have made 100.
+    /// Makes a workspace whose admin is the caller. 403 for a key that may not write, 409 when they
+    /// have made 100.
     pub async fn create_workspace(&self, caller: &Caller, name: &str) -> Result<Workspace> {
+        if !matches!(
+            caller.reach,
+            Reach::Session | Reach::Personal(Permission::Write | Permission::Admin)
+        ) {
+            let text = "This API key may not make workspaces";
+            return Err(Refusal::forbidden(text).into());
+        }
         let name = input::name(name)?;
         let user = &caller.user.id;
         let at = self.shared.clock.now();
@@ -53,9 +61,21 @@ impl Auth {
     /// One workspace as the caller sees it.
     pub async fn workspace(&self, caller: &Caller, id: &WorkspaceId) -> Result<Workspace> {
         let mut conn = self.shared.db.read().await?;
-        workspaces::find(&mut conn, id, &caller.user.id)
-            .await?
-            .ok_or_else(no_workspace)
+        seen(&mut conn, caller, id).await?.ok_or_else(no_workspace)
+    }
+
+    /// The caller's workspaces, with what they may do there.
+    pub async fn workspaces(&self, caller: &Caller) -> Result<Vec<Workspace>> {
+        let mut conn = self.shared.db.read().await?;
+        if let Reach::Workspace(id, _) = &caller.reach {
+            return Ok(seen(&mut conn, caller, id).await?.into_iter().collect());
+        }
+        let mut workspaces = workspaces::list(&mut conn, &caller.user.id).await?;
+        for workspace in &mut workspaces {
+            let left = caller.left_of(Some(workspace.permission), &workspace.id);
+            workspace.permission = left.unwrap_or(workspace.permission);
+        }
+        Ok(workspaces)
     }
 
     /// Renames a workspace. No tool list changes by it.
@@ -68,7 +88,7 @@ impl Auth {
         let name = input::name(name)?;
         let mut write = self.locked(id).await?;
         workspaces::rename(&mut write, id, name, self.shared.clock.now()).await?;
-        let workspace = workspaces::find(&mut write, id, &caller.user.id)
+        let workspace = seen(&mut write, caller, id)
             .await?
             .ok_or_else(no_workspace)?;
         write.commit().await?;
@@ -178,6 +198,28 @@ impl Auth {
             return Err(last_admin());
         }
         Ok(())
+    }
+}
+
+/// A workspace with what the caller may do there; `None` without a grant.
+async fn seen(
+    conn: impl Into<Conn<'_>>,
+    caller: &Caller,
+    id: &WorkspaceId,
+) -> Result<Option<Workspace>> {
+    match &caller.reach {
+        Reach::Workspace(own, permission) if own == id => {
+            workspaces::find_as(conn, id, *permission).await
+        }
+        Reach::Workspace(..) => Ok(None),
+        Reach::Session | Reach::Personal(_) => {
+            let mut found = workspaces::find(conn, id, &caller.user.id).await?;
+            if let Some(found) = &mut found {
+                let left = caller.left_of(Some(found.permission), id);
+                found.permission = left.unwrap_or(found.permission);
+            }
+            Ok(found)
+        }
     }
 }
 

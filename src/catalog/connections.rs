@@ -12,7 +12,7 @@ use crate::store::external_servers::{self, ExternalServer};
 use crate::upstream::link::Generation;
 
 /// How long a command may take: a first connect with all its tries.
-const COMMAND: Duration = Duration::from_secs(60);
+const COMMAND: Duration = Duration::from_mins(1);
 /// Servers that one request may name.
 const NAMED: usize = 500;
 

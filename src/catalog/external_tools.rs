@@ -1,4 +1,4 @@
-//! The tools of external servers: found, and called (contract 5.5 and 5.6).
+//! The tools of external servers, found (contract 5.5).
 //!
 //! What was last listed answers while it is fresh; else its server is asked to be listed anew. A
 //! whole workspace never waits for a server that does not answer: what was last listed stands in.
@@ -7,40 +7,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::external_servers::{find, unknown};
-use super::{Catalog, Result, Seen, arguments, wrong_shape};
+use super::{Catalog, Result, Seen, wrong_shape};
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Command, ConnectionState, Ending, Outcome, Refusal, Tool, Wanted};
 use crate::store::external_servers::{self, ExternalServer, tools};
-use crate::upstream::link::{Kind, LinkError};
 
 /// How long one server may take to be listed (contract 7.2).
-const LISTING: Duration = Duration::from_secs(60);
+const LISTING: Duration = Duration::from_mins(1);
 /// How long a whole workspace may take, where what was listed before can stand in.
 const GLANCE: Duration = Duration::from_secs(10);
-/// How old a list is before it is listed anew for a tool that is not in it.
-const SINCE: Duration = Duration::from_secs(5);
-/// How long a call may take.
-const CALL: Duration = Duration::from_secs(300);
 /// Characters of all lists up to which they are given at once.
 const MAX_EXTENT: i64 = 67_108_864;
 /// Servers in one request to list anew (contract 7.2).
 const AT_ONCE: usize = 100;
-/// Characters of a tool's name that a message repeats.
-const NAME_CHARS: usize = 200;
-/// Tools that a message names.
-const NAMED: usize = 20;
-/// Bytes of what a tool says went wrong.
-const SAID_BYTES: usize = 16_384;
-
-/// JSON-RPC: the arguments are wrong.
-const INVALID_PARAMS: i32 = -32_602;
-/// JSON-RPC: there is no such method.
-const METHOD_NOT_FOUND: i32 = -32_601;
-/// MCP: there is no such resource.
-const RESOURCE_NOT_FOUND: i32 = -32_002;
 
 /// Whether what was listed before will do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,63 +201,11 @@ impl Catalog {
         find(&mut self.db().read().await?, workspace, id).await
     }
 
-    /// Calls a tool, and gives what its server answers.
-    pub async fn execute(
+    pub(super) async fn list_anew(
         &self,
         workspace: &WorkspaceId,
         id: &ServerId,
-        tool: &str,
-        mut arguments: Map<String, Value>,
-    ) -> Result<Value> {
-        let row = self.enabled(workspace, id).await?;
-        if !is_wanted(&row) {
-            return Err(paused().into());
-        }
-        if let Some(schema) = self.schema(&row, tool).await? {
-            arguments::coerce(&mut arguments, &schema);
-            let checked = tokio::task::spawn_blocking(move || {
-                arguments::check(&arguments, &schema).map(|()| arguments)
-            });
-            let checked = checked
-                .await
-                .map_err(|_| Refusal::upstream("Connection failed"))?;
-            arguments = checked.map_err(|why| {
-                Refusal::invalid(format!("Invalid arguments for tool {}: {why}", cut(tool)))
-            })?;
-        }
-        let output = self.upstream().call(&row, tool, arguments, CALL).await;
-        let output = output.map_err(refused_call)?;
-        if output.get("isError").and_then(Value::as_bool) == Some(true) {
-            return Err(Refusal::invalid(said(&output)).into());
-        }
-        Ok(output)
-    }
-
-    /// The schema of a tool; `None` when the server cannot be listed, and is left to judge. 404
-    /// when it is known to have no such tool.
-    async fn schema(&self, row: &ExternalServer, tool: &str) -> Result<Option<Value>> {
-        let (workspace, id) = (&row.workspace_id, &row.id);
-        let mut known = is_fresh(row);
-        let mut list = tools::of(&mut self.db().read().await?, id).await?;
-        let is_there = list.iter().any(|there| there.name == tool);
-        // It may have come since; but whoever asks for what is not there costs its server little.
-        let is_old = row
-            .listing
-            .listed_at
-            .is_none_or(|at| at.plus(SINCE) < self.now());
-        if !known || (!is_there && is_old) {
-            let outcome = self.list_anew(workspace, id).await?;
-            known = refuse(&outcome).is_ok();
-            list = tools::of(&mut self.db().read().await?, id).await?;
-        }
-        match list.iter().position(|there| there.name == tool) {
-            Some(at) => Ok(Some(list.swap_remove(at).input_schema)),
-            None if known => Err(no_such_tool(row, tool, &list).into()),
-            None => Ok(None),
-        }
-    }
-
-    async fn list_anew(&self, workspace: &WorkspaceId, id: &ServerId) -> Result<Outcome> {
+    ) -> Result<Outcome> {
         let servers = std::slice::from_ref(id);
         let outcomes = self
             .upstream()
@@ -285,7 +215,11 @@ impl Catalog {
     }
 
     /// A server that may be spoken to.
-    async fn enabled(&self, workspace: &WorkspaceId, id: &ServerId) -> Result<ExternalServer> {
+    pub(super) async fn enabled(
+        &self,
+        workspace: &WorkspaceId,
+        id: &ServerId,
+    ) -> Result<ExternalServer> {
         let row = find(&mut self.db().read().await?, workspace, id).await?;
         if row.settings.enabled {
             Ok(row)
@@ -320,7 +254,7 @@ impl FromIterator<(ExternalServer, Vec<Tool>)> for Discovered {
 }
 
 /// Whether what was last listed is what the server has, as far as anyone can know.
-fn is_fresh(row: &ExternalServer) -> bool {
+pub(super) fn is_fresh(row: &ExternalServer) -> bool {
     let listed = row.listing.listed_at.is_some() && !row.listing.stale;
     listed && row.shown_state() == ConnectionState::Ready
 }
@@ -332,12 +266,12 @@ fn is_worth_asking(row: &ExternalServer) -> bool {
 }
 
 /// Whether there is to be a session at all.
-fn is_wanted(row: &ExternalServer) -> bool {
+pub(super) fn is_wanted(row: &ExternalServer) -> bool {
     row.settings.enabled && row.orders.wanted == Wanted::Connected
 }
 
 /// What an attempt to list came to, for whoever waited for it (contract 5.8).
-fn refuse(outcome: &Outcome) -> std::result::Result<(), Refusal> {
+pub(super) fn refuse(outcome: &Outcome) -> std::result::Result<(), Refusal> {
     match outcome.outcome {
         Ending::Connected | Ending::AlreadyConnected => Ok(()),
         Ending::AuthRequired => Err(Refusal::unauthenticated("Authentication required")),
@@ -346,67 +280,16 @@ fn refuse(outcome: &Outcome) -> std::result::Result<(), Refusal> {
     }
 }
 
-fn paused() -> Refusal {
+pub(super) fn paused() -> Refusal {
     Refusal::resting("Server temporarily unavailable")
 }
 
-fn no_such_tool(row: &ExternalServer, tool: &str, list: &[Tool]) -> Refusal {
-    let server = &row.settings.name;
-    let mut names: Vec<&str> = list
-        .iter()
-        .take(NAMED)
-        .map(|tool| cut(&tool.name))
-        .collect();
-    if list.len() > NAMED {
-        names.push("…");
-    }
-    let names = names.join(", ");
-    let tool = cut(tool);
-    Refusal::not_found(format!(
-        "Tool {tool} not found on server {server}. Available tools: {names}"
-    ))
-}
-
-fn cut(name: &str) -> &str {
-    name.char_indices()
-        .nth(NAME_CHARS)
-        .map_or(name, |(at, _)| &name[..at])
-}
-
-/// What a tool says went wrong.
-fn said(output: &Value) -> String {
-    let content = output.get("content").and_then(Value::as_array);
-    let text = content
-        .into_iter()
-        .flatten()
-        .find_map(|part| part.get("text").and_then(Value::as_str))
-        .filter(|text| !text.is_empty())
-        .unwrap_or("Tool execution failed");
-    text[..text.floor_char_boundary(SAID_BYTES)].to_owned()
-}
-
 /// What a failed attempt was, by its code (`LinkError::code`).
-fn failed(code: &str) -> Refusal {
+pub(super) fn failed(code: &str) -> Refusal {
     match code {
         "timeout" => Refusal::late("Request timed out"),
         "auth_required" => Refusal::unauthenticated("Authentication required"),
         "blocked" => Refusal::forbidden("MCP server URL resolves to a blocked IP address"),
         _ => Refusal::upstream("Connection failed"),
-    }
-}
-
-/// The contract's status for what went wrong with a call, by its sort and never by its words
-/// (5.8). A server's own words are given where they say what to do.
-fn refused_call(error: LinkError) -> Refusal {
-    match error.kind {
-        Kind::Rpc {
-            code: INVALID_PARAMS,
-        } => Refusal::invalid(error.message),
-        Kind::Rpc {
-            code: METHOD_NOT_FOUND | RESOURCE_NOT_FOUND,
-        } => Refusal::not_found(error.message),
-        Kind::Rpc { .. } | Kind::TooLarge | Kind::Protocol => Refusal::upstream(error.message),
-        Kind::Http { status: 429 | 503 } => paused(),
-        _ => failed(error.code()),
     }
 }

@@ -9,7 +9,9 @@
 
 mod arguments;
 mod connections;
+mod discover;
 mod endpoint;
+mod external_calls;
 mod external_servers;
 mod external_tools;
 mod headers;
@@ -39,6 +41,7 @@ use crate::store::Db;
 use crate::upstream::Upstream;
 
 pub use self::connections::Connection;
+pub use self::discover::{Connect, Reachable, Snippet};
 pub use self::endpoint::EndpointEdit;
 pub use self::external_servers::{
     ConnectionStatus, ExternalServerEdit, NewExternalServer, Planned, Refreshed, Registered,
@@ -58,7 +61,7 @@ pub use crate::store::{Error, Result};
 /// What `Catalog` needs to know of the settings.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where people reach us: the base of the sample's endpoint.
+    /// Where people reach us: the base of the sample's endpoint and of what is served.
     pub public_url: Url,
     /// The only hosts that external servers may have; empty for any.
     pub allowed_domains: Vec<String>,

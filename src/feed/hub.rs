@@ -184,6 +184,7 @@ impl Hub {
                 .map(|topic| topic.lines().clone())
                 .unwrap_or_default(),
             Subject::Session { user, .. }
+            | Subject::Key { user, .. }
             | Subject::Membership { user, .. }
             | Subject::User { user } => index.by_user.get(user).cloned().unwrap_or_default(),
         };

@@ -2,13 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{SessionId, UserId, WorkspaceId};
+use super::ids::{KeyId, SessionId, UserId, WorkspaceId};
 
 /// What someone showed to be let in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Credential {
     /// A browser's session.
     Session(SessionId),
+    /// A user's own API key.
+    Key(KeyId),
+    /// A workspace's API key: what its user may does not matter.
+    WorkspaceKey(KeyId),
 }
 
 /// Who holds a stream, by what, on which workspace. Equal holders have equal rights, so one check
@@ -41,6 +45,8 @@ pub enum Ended {
     WorkspaceDeleted,
     /// The user is gone.
     UserDeleted,
+    /// The API key was revoked.
+    KeyRevoked,
     /// The database could not be asked for too long.
     Unavailable,
     /// The process holds as many streams as it may.
@@ -49,7 +55,7 @@ pub enum Ended {
 
 impl Ended {
     /// Every reason.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Shutdown,
         Self::SignedOut,
         Self::Expired,
@@ -57,6 +63,7 @@ impl Ended {
         Self::AccessRemoved,
         Self::WorkspaceDeleted,
         Self::UserDeleted,
+        Self::KeyRevoked,
         Self::Unavailable,
         Self::Full,
     ];
@@ -72,6 +79,7 @@ impl Ended {
             Self::AccessRemoved => "access_removed",
             Self::WorkspaceDeleted => "workspace_deleted",
             Self::UserDeleted => "user_deleted",
+            Self::KeyRevoked => "key_revoked",
             Self::Unavailable => "unavailable",
             Self::Full => "full",
         }
@@ -87,6 +95,13 @@ pub enum Subject {
         /// The session.
         session: SessionId,
         /// Whose it was.
+        user: UserId,
+    },
+    /// Those opened by one API key.
+    Key {
+        /// The key.
+        key: KeyId,
+        /// Who answered for it.
         user: UserId,
     },
     /// Those of one user on one workspace.
@@ -116,8 +131,14 @@ impl Subject {
             Self::Session { session, .. } => {
                 holder.credential == Credential::Session(session.clone())
             }
+            Self::Key { key, .. } => matches!(
+                &holder.credential,
+                Credential::Key(own) | Credential::WorkspaceKey(own) if own == key
+            ),
             Self::Membership { user, workspace } => {
-                holder.user == *user && holder.workspace == *workspace
+                holder.user == *user
+                    && holder.workspace == *workspace
+                    && !matches!(holder.credential, Credential::WorkspaceKey(_))
             }
             Self::User { user } => holder.user == *user,
             Self::Workspace { workspace } => holder.workspace == *workspace,

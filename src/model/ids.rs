@@ -69,6 +69,8 @@ id! {
     ServerId,
     /// One workflow on one workflow server.
     ToolId,
+    /// An API key.
+    KeyId,
 }
 
 fn uuid_v7(now: Timestamp) -> String {

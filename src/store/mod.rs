@@ -25,6 +25,7 @@ mod pool;
 
 pub mod changes;
 pub mod external_servers;
+pub mod keys;
 pub mod members;
 pub mod meta;
 pub mod retention;

@@ -1,6 +1,6 @@
 //! Workflow servers.
 
-use super::{Conn, Result, on};
+use super::{Conn, JsonText, Result, on};
 use crate::model::ids::{ServerId, UserId, WorkspaceId};
 use crate::model::{Timestamp, WorkflowServer};
 
@@ -55,6 +55,52 @@ pub async fn list(
     .fetch_all(c)
     .await)?;
     Ok(rows.into_iter().map(WorkflowServer::from).collect())
+}
+
+/// A server as someone who may use several workspaces sees it.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct Reachable {
+    /// The server.
+    pub id: ServerId,
+    /// What people call it.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Its workspace.
+    pub workspace_id: WorkspaceId,
+    /// What people call that.
+    pub workspace_name: String,
+    /// How many tools clients see.
+    pub tool_count: i64,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// The servers of several workspaces, by name.
+pub async fn of_workspaces(
+    conn: impl Into<Conn<'_>>,
+    workspaces: &[WorkspaceId],
+) -> Result<Vec<Reachable>> {
+    const POSTGRES: &str = "SELECT s.id, s.name, s.description, s.workspace_id, \
+         w.name AS workspace_name, s.created_at, (SELECT COUNT(*) FROM workflow_server_tool t \
+         JOIN workflow f ON f.id = t.workflow_id WHERE t.server_id = s.id AND f.is_deployed \
+         AND f.deployed_has_start) AS tool_count \
+         FROM json_array_elements_text($1::json) AS asked(id) \
+         JOIN workflow_server s ON s.workspace_id = asked.id \
+         JOIN workspace w ON w.id = s.workspace_id ORDER BY s.name, s.id";
+    const SQLITE: &str = "SELECT s.id, s.name, s.description, s.workspace_id, \
+         w.name AS workspace_name, s.created_at, (SELECT COUNT(*) FROM workflow_server_tool t \
+         JOIN workflow f ON f.id = t.workflow_id WHERE t.server_id = s.id AND f.is_deployed \
+         AND f.deployed_has_start) AS tool_count \
+         FROM json_each($1) AS asked \
+         JOIN workflow_server s ON s.workspace_id = asked.value \
+         JOIN workspace w ON w.id = s.workspace_id ORDER BY s.name, s.id";
+    let conn = conn.into();
+    let sql = conn.dialect(POSTGRES, SQLITE);
+    Ok(on!(conn, |c| sqlx::query_as(sql)
+        .bind(JsonText(workspaces))
+        .fetch_all(c)
+        .await)?)
 }
 
 /// One server; `None` when the workspace has no such.

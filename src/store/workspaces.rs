@@ -48,6 +48,21 @@ pub async fn find(
     .await)?)
 }
 
+/// One workspace, as whoever may `permission` there sees it.
+pub async fn find_as(
+    conn: impl Into<Conn<'_>>,
+    id: &WorkspaceId,
+    permission: Permission,
+) -> Result<Option<Workspace>> {
+    Ok(on!(conn.into(), |c| sqlx::query_as(
+        "SELECT id, name, $2 AS permission, created_at, updated_at FROM workspace WHERE id = $1"
+    )
+    .bind(id)
+    .bind(permission)
+    .fetch_optional(c)
+    .await)?)
+}
+
 /// How many workspaces a user made that are still there.
 pub async fn count_made_by(conn: impl Into<Conn<'_>>, user: &UserId) -> Result<i64> {
     Ok(on!(conn.into(), |c| sqlx::query_scalar(
@@ -117,7 +132,10 @@ pub async fn touched_by(conn: impl Into<Conn<'_>>, user: &UserId) -> Result<Vec<
         "SELECT id FROM workspace WHERE created_by = $1 \
          OR id IN (SELECT workspace_id FROM membership WHERE user_id = $1 \
          UNION SELECT workspace_id FROM workflow WHERE created_by = $1 \
-         UNION SELECT workspace_id FROM workflow_server WHERE created_by = $1) \
+         UNION SELECT workspace_id FROM workflow_server WHERE created_by = $1 \
+         UNION SELECT workspace_id FROM external_server WHERE created_by = $1 \
+         UNION SELECT workspace_id FROM api_key \
+         WHERE user_id = $1 AND workspace_id IS NOT NULL) \
          ORDER BY id"
     )
     .bind(user)

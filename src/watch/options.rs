@@ -16,6 +16,15 @@ pub struct Options {
     #[arg(long, default_value = "http://127.0.0.1:8080", value_parser = service_url)]
     pub url: Url,
 
+    /// API key instead of signing in; better set as a variable, which other users do not see
+    #[arg(
+        long,
+        env = "TOOLCAST_API_KEY",
+        value_name = "TOOLCAST_API_KEY",
+        hide_env = true
+    )]
+    pub api_key: Option<Secret>,
+
     /// E-mail to sign in with
     #[arg(
         long,

@@ -29,7 +29,9 @@ const TABLE: &[(&str, &[&str])] = &[
 ];
 
 /// The top of the house: may use all, and is used by nobody but each other.
-const TOP: &[&str] = &["app", "command", "import", "lib", "main", "user", "watch"];
+const TOP: &[&str] = &[
+    "app", "import", "key", "lib", "local", "main", "user", "watch",
+];
 
 /// One source file.
 struct Source {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::servers::{Lab, NOWHERE, PATH, told};
-use crate::support::{CallAnswer as Answer, Mcp, Mood};
+use crate::support::{EventStream, Mcp, Mood, Said};
 
 const DISCOVER: &str = "/api/mcp/tools/discover";
 const EXECUTE: &str = "/api/mcp/tools/execute";
@@ -30,6 +30,16 @@ impl Lab {
     }
 }
 
+/// The next `tools_changed` frame.
+async fn changed(events: &mut EventStream) -> Value {
+    loop {
+        let frame = events.next_event().await;
+        if frame.event.as_deref() == Some("tools_changed") {
+            return frame.json();
+        }
+    }
+}
+
 fn ids(list: &Value, of: &str) -> Vec<String> {
     let list = list[of].as_array().expect("a list");
     list.iter()
@@ -50,8 +60,9 @@ both! {
         let found = reply.data(200);
         assert_eq!(found["totalCount"], 3);
         assert_eq!(found["byServer"], json!({&a: 2, &b: 1}));
+        let c = found["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "c");
         assert_eq!(
-            found["tools"][2],
+            *c.expect("the tool"),
             json!({
                 "name": "c", "description": "What c does", "serverId": b, "serverName": "Two",
                 "inputSchema": {"type": "object", "properties": {"q": {"type": "string"}}},
@@ -194,15 +205,15 @@ both! {
             (json!({"isError": true, "content": []}), 400, "Tool execution failed"),
             (json!({"isError": true, "content": [{"type": "image"}, text("why")]}), 400, "why"),
         ] {
-            mcp.on_call("t", Answer::Result(answer));
+            mcp.on_call("t", Said::Result(answer));
             lab.call(&id, "t", json!({})).await.refused(status, said);
         }
         let fine = json!({"content": [], "structuredContent": {"a": [1, null]}, "_meta": {"x": 1}});
-        mcp.on_call("t", Answer::Result(fine.clone()));
+        mcp.on_call("t", Said::Result(fine.clone()));
         let called = lab.call(&id, "t", json!({})).await.data(200);
         assert_eq!(called, json!({"success": true, "output": fine}));
         for (code, status) in [(-32602, 400), (-32601, 404), (-32603, 502), (-1, 502)] {
-            mcp.on_call("t", Answer::Error(code, "s3cret detail".to_owned()));
+            mcp.on_call("t", Said::Error(code, "s3cret detail".to_owned()));
             let reply = lab.call(&id, "t", json!({})).await;
             assert_eq!(reply.status, status, "{code}: {}", reply.text);
         }
@@ -230,7 +241,7 @@ both! {
         let connections = lab.get(CONNECTIONS).await;
         mcp.be(Mood::Well);
         lab.post(&format!("{CONNECTIONS}/reconnect"), &json!({})).await.data(200);
-        mcp.on_call("t", Answer::Error(-32602, "bad key h-s3cret".to_owned()));
+        mcp.on_call("t", Said::Error(-32602, "bad key h-s3cret".to_owned()));
         let called = lab.call(&id, "t", json!({})).await;
         called.refused(400, "bad key •••");
         let said = [tried.text, failed.to_string(), row.to_string(), connections.text, called.text].concat();
@@ -352,22 +363,17 @@ both! {
         let mut events = lab.reader.events(&lab.id).await;
         let body = json!({"url": new.url(), "headers": {"X-Key": "v"}});
         lab.patch(&format!("{PATH}/{id}"), &body).await.data(200);
-        loop {
-            let frame = events.next_event().await;
-            if frame.event.as_deref() == Some("tools_changed") {
-                let frame = frame.json();
-                assert_eq!((&frame["added"], &frame["removed"]), (&json!(["b"]), &json!(["a"])));
-                assert_eq!((&frame["source"], &frame["serverId"]), (&json!("external"), &json!(id)));
-                break;
-            }
-        }
+        let frame = changed(&mut events).await;
+        assert_eq!((&frame["added"], &frame["removed"]), (&json!(["b"]), &json!(["a"])));
+        assert_eq!((&frame["source"], &frame["serverId"]), (&json!("external"), &json!(id)));
         assert!(new.header("x-key").iter().all(|value| value.as_deref() == Some("v")));
         // Off and on again: all of its tools go and come.
         lab.news().await;
         lab.patch(&format!("{PATH}/{id}"), &json!({"enabled": false})).await.data(200);
         assert_eq!(lab.news().await, ["One -b"]);
         lab.patch(&format!("{PATH}/{id}"), &json!({"enabled": true})).await.data(200);
-        told(&mut events, |frame| frame["state"] == "READY").await;
+        assert_eq!(changed(&mut events).await["removed"], json!(["b"]));
+        assert_eq!(changed(&mut events).await["added"], json!(["b"]));
         let found = lab.get(DISCOVER).await.data(200);
         assert_eq!(found["totalCount"], 1, "{found}");
         assert_eq!(lab.news().await, ["One +b"]);

@@ -336,3 +336,39 @@ async fn tools_are_as_the_server_said() {
         assert_eq!(called, result);
     }
 }
+
+#[tokio::test]
+async fn an_answer_that_breaks_again_and_again_is_taken_up_with_patience() {
+    let upstream = Upstream::sessions();
+    let broken = || Answer::events("id: 1\ndata:\n\n");
+    upstream.script("tools/list", move |_| broken());
+    upstream.script("GET", move |_| broken());
+    let error = list_error(&upstream).await;
+    assert_eq!(error.code(), "timeout");
+    assert!(upstream.count("GET") <= 20, "{}", upstream.count("GET"));
+    assert_eq!(upstream.count("tools/list"), 1);
+}
+
+#[tokio::test]
+async fn a_row_s_headers_are_sent_and_the_protocol_s_are_ours() {
+    let upstream = Upstream::sessions();
+    let mut given = quick(&upstream);
+    for (name, value) in [
+        ("authorization", "Bearer x"),
+        ("accept", "x"),
+        ("mcp-session-id", "x"),
+    ] {
+        given.headers.insert(name, value.parse().unwrap());
+    }
+    let link = dialer().dial(given).await.unwrap();
+    link.list_tools().await.unwrap();
+    let head = upstream.last_head("tools/list").to_lowercase();
+    assert!(head.contains("authorization: bearer x"), "{head}");
+    assert!(
+        head.contains("accept: application/json, text/event-stream"),
+        "{head}"
+    );
+    assert!(head.contains("mcp-session-id: session-1"), "{head}");
+    assert!(head.contains("mcp-protocol-version: 2025-06-18"), "{head}");
+    assert_eq!(head.matches("mcp-session-id").count(), 1, "{head}");
+}

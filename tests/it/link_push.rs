@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use toolcast::model::Push;
-use toolcast::upstream::link::{Dialer, Link, LinkEvent};
+use toolcast::upstream::link::{Dialer, Generation, Link, LinkEvent, Transport};
 
 use crate::link::{dial, dialer, quick};
 use crate::support::{Answer, DEADLINE, Upstream, until};
@@ -159,4 +160,69 @@ async fn a_dropped_link_leaves_no_session() {
     assert_eq!(upstream.sessions_open(), 1);
     drop(link);
     until(|| upstream.sessions_open() == 0).await;
+}
+
+#[tokio::test]
+async fn who_cannot_be_listened_to_is_heard_in_a_session_beside() {
+    let upstream = Upstream::half_modern();
+    let mut link = dial(&upstream).await;
+    assert_eq!(link.version(), "2026-07-28");
+    assert_eq!(link.open_push().await, Push::Get);
+    upstream.tell();
+    wait_for(&link, LinkEvent::ToolsChanged).await;
+    upstream.forget(404);
+    wait_for(&link, LinkEvent::PushOpened(Push::Get)).await;
+    upstream.tell();
+    wait_for(&link, LinkEvent::ToolsChanged).await;
+    link.list_tools().await.unwrap();
+    drop(link);
+    until(|| upstream.sessions_open() == 0).await;
+}
+
+#[tokio::test]
+async fn one_stream_carries_everything_and_ends_with_it() {
+    let upstream = Upstream::sse();
+    let mut link = dial(&upstream).await;
+    assert_eq!(link.generation(), Generation::Sse);
+    assert_eq!(link.open_push().await, Push::Sse);
+    assert_eq!(link.list_tools().await.unwrap().len(), 1);
+    upstream.tell();
+    assert_eq!(event(&link).await, LinkEvent::ToolsChanged);
+    // Noise, news of other sorts and broken messages are no answers, and do no harm.
+    upstream.script("tools/list", |asked| {
+        let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"tools": []}});
+        let noise = ": x\n\nevent: ping\ndata: {}\n\ndata: no json\n\n";
+        Answer::Raw(format!("{noise}data: {answer}\n\n").into_bytes())
+    });
+    assert!(link.list_tools().await.unwrap().is_empty());
+    upstream.cut_streams();
+    assert!(matches!(event(&link).await, LinkEvent::Closed(_)));
+    let gets = upstream.count("GET");
+    assert_eq!(link.list_tools().await.unwrap_err().code(), "unreachable");
+    assert_eq!(upstream.count("GET"), gets, "nothing is resumed");
+}
+
+#[tokio::test]
+async fn one_stream_is_bounded_too() {
+    let upstream = Upstream::sse();
+    let mut small = quick(&upstream);
+    small.limits.bytes = 100_000;
+    let link = dialer().dial(small).await.unwrap();
+    let huge = vec![b'x'; 1_000_000];
+    upstream.script("tools/list", move |_| Answer::Raw(huge.clone()));
+    link.list_tools().await.unwrap_err();
+    assert!(matches!(event(&link).await, LinkEvent::Closed(_)));
+    // Its first event is none that this protocol begins with, or leads elsewhere.
+    for first in [
+        "data: {}\n\n",
+        "event: endpoint\ndata: http://127.0.0.1:9/messages\n\n",
+        "",
+    ] {
+        let first = Answer::events(first);
+        upstream.script("GET", move |_| first.clone());
+        let mut only = quick(&upstream);
+        only.transport = Transport::Sse;
+        let error = dialer().dial(only).await.unwrap_err();
+        assert_eq!(error.code(), "protocol");
+    }
 }

@@ -12,11 +12,13 @@ mod support;
 
 mod access;
 mod any_body;
+mod api_keys;
 mod architecture;
 mod browser;
 mod browser_pages;
 mod browser_servers;
 mod crash;
+mod discover;
 mod disk_full;
 mod documents;
 mod execute;

@@ -1,7 +1,7 @@
 //! "Make a sample": what it makes, and that it can be pressed again.
 
 use serde_json::json;
-use toolcast::auth::Caller;
+use toolcast::auth::{Caller, Reach};
 use toolcast::model::ids::{SessionId, WorkspaceId};
 use toolcast::model::{Clock, Credential, Permission, SystemClock};
 use toolcast::store::{members, users};
@@ -19,6 +19,7 @@ both! {
         let caller = Caller {
             user: user.user,
             credential: Credential::Session(SessionId::new(SystemClock.now())),
+            reach: Reach::Session,
             expires_at: SystemClock.now(),
             renewed_cookie: None,
         };

@@ -49,8 +49,8 @@ enum Kind {
 fn token(text: &str) -> Token {
     let (kind, length) = if text.starts_with("//") {
         (Kind::Comment, text.find('\n').unwrap_or(text.len()))
-    } else if text.starts_with("/*") {
-        let end = text[2..].find("*/").map_or(text.len(), |at| at + 4);
+    } else if let Some(inside) = text.strip_prefix("/*") {
+        let end = inside.find("*/").map_or(text.len(), |at| at + 4);
         (Kind::Comment, end)
     } else if text.starts_with('"') {
         (Kind::String, string(text))

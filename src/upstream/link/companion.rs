@@ -54,7 +54,8 @@ async fn follow(link: &Link, inbox: &Inbox, reporter: &Reporter) {
                 LinkEvent::ToolsChanged => inbox.put(LinkEvent::ToolsChanged),
                 LinkEvent::PushOpened(push) => reporter.opened(push),
                 LinkEvent::PushLost => reporter.lost(),
-                LinkEvent::Reinitialised => reporter.opened(Push::Get),
+                // Its stream opens next, which says more.
+                LinkEvent::Reinitialised => {}
                 LinkEvent::Closed(_) => return,
             },
             () = sleep(SIGN_OF_LIFE) => if link.check().await.is_err() { return },

@@ -16,6 +16,10 @@ use super::report::Reporter;
 use super::{Limits, LinkEvent, companion};
 use crate::model::Push;
 
+const METHOD_NOT_FOUND: i32 = -32_601;
+/// Our own: it listens, and leaves tools out.
+const NOTHING_OF_TOOLS: i32 = 0;
+
 /// What the loop needs.
 pub(super) struct Listening {
     pub(super) peer: Peer<RoleClient>,
@@ -27,7 +31,7 @@ pub(super) struct Listening {
 impl Listening {
     /// Listens for ever. A server that cannot be listened to may still push in the older way: then
     /// a session `beside` is held for nothing else.
-    pub(super) async fn run(self, beside: Option<Dialled>) {
+    pub(super) async fn run(self, mut beside: Option<Dialled>) {
         let mut pace = Pace::new(self.limits);
         loop {
             let begun = Instant::now();
@@ -46,15 +50,16 @@ impl Listening {
                 Err(error) => {
                     tracing::debug!(code = error.code(), "cannot listen: {error}");
                     pace.died(Duration::ZERO);
+                    if does_not_listen(&error)
+                        && let Some(dialled) = beside.take()
+                    {
+                        return companion::run(dialled, self.inbox, self.reporter).await;
+                    }
+                    self.reporter.lost();
                     if cannot(&error) {
-                        if let Some(dialled) = beside {
-                            return companion::run(dialled, self.inbox, self.reporter).await;
-                        }
-                        self.reporter.lost();
                         sleep(self.limits.recheck).await;
                         continue;
                     }
-                    self.reporter.lost();
                 }
             }
             sleep(pace.pause()).await;
@@ -68,7 +73,12 @@ impl Listening {
             listening.map_err(|_| LinkError::timeout("acknowledge the listening"))??;
         if subscription.acknowledged().tools_list_changed != Some(true) {
             let text = "The server does not tell of changed tools";
-            return Err(LinkError::new(Kind::Rpc { code: 0 }, text));
+            return Err(LinkError::new(
+                Kind::Rpc {
+                    code: NOTHING_OF_TOOLS,
+                },
+                text,
+            ));
         }
         Ok(subscription)
     }
@@ -88,6 +98,16 @@ impl Listening {
             }
         }
     }
+}
+
+/// Whether the server said in so many words that it has no such channel.
+fn does_not_listen(error: &LinkError) -> bool {
+    matches!(
+        error.kind,
+        Kind::Rpc {
+            code: METHOD_NOT_FOUND | NOTHING_OF_TOOLS
+        } | Kind::Http { status: 404 | 405 }
+    )
 }
 
 /// Whether the server said that it does not do this, so that asking again soon is of no use.

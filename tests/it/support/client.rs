@@ -24,12 +24,17 @@ pub struct Client {
 impl Client {
     /// Nobody yet.
     pub fn new(base: &str) -> Self {
+        Self::with_headers(base, HeaderMap::new())
+    }
+
+    fn with_headers(base: &str, headers: HeaderMap) -> Self {
         // Another test was first, that is all this can fail with.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let jar = Arc::new(Jar::default());
         #[expect(clippy::disallowed_methods, reason = "tests talk to their own server")]
         let http = reqwest::Client::builder()
             .cookie_provider(Arc::clone(&jar))
+            .default_headers(headers)
             .redirect(Policy::none())
             .build()
             .unwrap();
@@ -45,6 +50,13 @@ impl Client {
         let client = Self::new(base);
         client.jar.add_cookie_str(cookie, &base.parse().unwrap());
         client
+    }
+
+    /// A script that shows this API key, and no cookie.
+    pub fn holding_key(&self, key: &str) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-api-key", key.try_into().unwrap());
+        Self::with_headers(&self.base, headers)
     }
 
     /// The same person at another address of the service (after a restart, at another replica).

@@ -27,7 +27,7 @@ pub struct Mcp {
 struct Shared {
     tools: Vec<Value>,
     /// What `tools/call` answers, by the name of the tool.
-    answers: HashMap<String, Answer>,
+    answers: HashMap<String, Said>,
     /// Each call: the tool and its arguments.
     calls: Vec<(String, Value)>,
     /// Each request's method, and its headers.
@@ -53,13 +53,11 @@ pub enum Mood {
 
 /// What a call comes to.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum Said {
     /// This result.
     Result(Value),
     /// This JSON-RPC error.
     Error(i64, String),
-    /// Nothing, ever.
-    Never,
 }
 
 impl Drop for Mcp {
@@ -112,7 +110,7 @@ impl Mcp {
     }
 
     /// What calls of a tool come to; without it, its arguments as text.
-    pub fn on_call(&self, tool: &str, answer: Answer) {
+    pub fn on_call(&self, tool: &str, answer: Said) {
         let mut shared = self.shared.lock().unwrap();
         shared.answers.insert(tool.to_owned(), answer);
     }
@@ -195,15 +193,11 @@ async fn answer(
                 shared.answers.get(name).cloned()
             };
             let said = json!({"content": [{"type": "text", "text": arguments.to_string()}]});
-            match answer.unwrap_or(Answer::Result(said)) {
-                Answer::Result(result) => result,
-                Answer::Error(code, message) => {
+            match answer.unwrap_or(Said::Result(said)) {
+                Said::Result(result) => result,
+                Said::Error(code, message) => {
                     let error = json!({"code": code, "message": message});
                     return rpc(&request, "error", &error);
-                }
-                Answer::Never => {
-                    tokio::time::sleep(Duration::from_hours(1)).await;
-                    Value::Null
                 }
             }
         }

@@ -25,7 +25,7 @@ pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
 pub use database::{Backend, TestDatabase, execute};
 pub use events::{EventStream, Frame};
-pub use mcp::{Answer as CallAnswer, Mcp, Mood};
+pub use mcp::{Mcp, Mood, Said};
 pub use peer::{Peer, peers_home};
 pub use program::{Program, toolcast};
 pub use proxy::Proxy;

@@ -3,6 +3,8 @@
 //! ```ignore
 //! let upstream = Upstream::sessions();      // 2025-06-18 with sessions and a GET stream
 //! let upstream = Upstream::modern();        // 2026-07-28 with `subscriptions/listen`
+//! let upstream = Upstream::half_modern();         // 2026-07-28 that tells only sessions of changes
+//! let upstream = Upstream::sse();                 // 2024-11-05; a `Raw` answer goes on its stream
 //! upstream.set_tools(json!([{"name": "a", "inputSchema": {"type": "object"}}]));
 //! upstream.tell();                                // list_changed on every open stream
 //! upstream.script("tools/list", |asked| Answer::Never);   // until the next `script` or `behave`
@@ -23,7 +25,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
@@ -66,18 +68,34 @@ type Script = Arc<dyn Fn(&Value) -> Answer + Send + Sync>;
 #[derive(Default)]
 struct State {
     modern: bool,
+    legacy: bool,
+    /// Everything goes over one stream.
+    sse: bool,
     tools: Value,
     scripts: HashMap<String, Script>,
     counts: HashMap<String, usize>,
+    heads: HashMap<String, String>,
     get_status: Option<u16>,
     sessions: HashSet<String>,
     born: usize,
     forgotten: u16,
 }
 
+impl State {
+    fn good() -> Self {
+        Self {
+            tools: json!([{"name": "steady", "inputSchema": {"type": "object"}}]),
+            forgotten: 404,
+            ..Self::default()
+        }
+    }
+}
+
 struct Shared {
     state: Mutex<State>,
     told: watch::Sender<u64>,
+    /// What goes on the stream of HTTP+SSE.
+    said: broadcast::Sender<Vec<u8>>,
     streams: Mutex<CancellationToken>,
 }
 
@@ -98,26 +116,48 @@ impl Drop for Upstream {
 impl Upstream {
     /// One of 2025-06-18, with sessions and a GET stream.
     pub fn sessions() -> Self {
-        Self::begin(false)
+        Self::begin(State {
+            legacy: true,
+            ..State::good()
+        })
     }
 
     /// One of 2026-07-28, with `subscriptions/listen`.
     pub fn modern() -> Self {
-        Self::begin(true)
+        Self::begin(State {
+            modern: true,
+            ..State::good()
+        })
     }
 
-    fn begin(modern: bool) -> Self {
-        let state = State {
-            modern,
-            tools: json!([{"name": "steady", "inputSchema": {"type": "object"}}]),
-            forgotten: 404,
-            ..State::default()
-        };
+    /// One of 2026-07-28 that cannot be listened to, but has sessions and a GET stream too.
+    pub fn half_modern() -> Self {
+        let upstream = Self::begin(State {
+            modern: true,
+            legacy: true,
+            ..State::good()
+        });
+        upstream.script("subscriptions/listen", |_| {
+            Answer::Error(-32_601, "Method not found")
+        });
+        upstream
+    }
+
+    /// One of 2024-11-05: `url()` is that of its stream.
+    pub fn sse() -> Self {
+        Self::begin(State {
+            sse: true,
+            ..State::good()
+        })
+    }
+
+    fn begin(state: State) -> Self {
         let mut upstream = Self {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             shared: Arc::new(Shared {
                 state: Mutex::new(state),
                 told: watch::Sender::new(0),
+                said: broadcast::Sender::new(100),
                 streams: Mutex::default(),
             }),
             tasks: TaskTracker::new(),
@@ -164,6 +204,11 @@ impl Upstream {
 
     /// Sends `list_changed` on every open stream.
     pub fn tell(&self) {
+        let note = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+        let _ = self
+            .shared
+            .said
+            .send(format!("data: {note}\n\n").into_bytes());
         self.shared.told.send_modify(|number| *number += 1);
     }
 
@@ -201,6 +246,11 @@ impl Upstream {
     /// How often a method, or `GET` or `DELETE`, was asked for.
     pub fn count(&self, what: &str) -> usize {
         self.state().counts.get(what).copied().unwrap_or(0)
+    }
+
+    /// The head of the last request for a method, as it was sent.
+    pub fn last_head(&self, what: &str) -> String {
+        self.state().heads.get(what).cloned().unwrap_or_default()
     }
 
     /// Sessions that began and did not end.
@@ -249,13 +299,11 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         other => other.to_owned(),
     };
     let session = header("mcp-session-id");
-    *shared
-        .state
-        .lock()
-        .unwrap()
-        .counts
-        .entry(what.clone())
-        .or_default() += 1;
+    {
+        let mut state = shared.state.lock().unwrap();
+        *state.counts.entry(what.clone()).or_default() += 1;
+        state.heads.insert(what.clone(), lines.join("\n"));
+    }
     let mut stream = stream.into_inner();
     let _ = respond(&mut stream, &shared, &what, &asked, session).await;
     let _ = stream.shutdown().await;
@@ -268,7 +316,7 @@ async fn respond(
     asked: &Value,
     session: Option<String>,
 ) -> std::io::Result<()> {
-    let (script, unknown, get_status, modern) = {
+    let (script, unknown, get_status, modern, legacy, sse) = {
         let mut state = shared.state.lock().unwrap();
         let known = session
             .as_ref()
@@ -284,23 +332,34 @@ async fn respond(
             unknown,
             state.get_status,
             state.modern,
+            state.legacy,
+            state.sse,
         )
     };
     if let Some(status) = unknown {
         return send(stream, &status_line(status)).await;
     }
+    if sse && what != "GET" {
+        let good = || initialized(what).unwrap_or_else(|| good(shared, what, false));
+        let answer = script.map_or_else(good, |script| script(asked));
+        if let Some(bytes) = on_stream(asked, answer) {
+            let _ = shared.said.send(bytes);
+        }
+        return send(stream, &status_line(202)).await;
+    }
     if let Some(script) = script {
         return answer(stream, asked, script(asked)).await;
     }
     match what {
-        "GET" if modern => send(stream, &status_line(405)).await,
+        "GET" if sse => endpoint(stream, shared).await,
+        "GET" if modern && !legacy => send(stream, &status_line(405)).await,
         "GET" => match get_status {
             Some(status) => send(stream, &status_line(status)).await,
             None => push(stream, shared, None).await,
         },
         "DELETE" => send(stream, &status_line(200)).await,
         "subscriptions/listen" if modern => push(stream, shared, Some(&asked["id"])).await,
-        "initialize" if !modern => {
+        "initialize" if legacy => {
             let id = {
                 let mut state = shared.state.lock().unwrap();
                 state.born += 1;
@@ -308,11 +367,7 @@ async fn respond(
                 state.sessions.insert(id.clone());
                 id
             };
-            let result = json!({
-                "protocolVersion": "2025-06-18",
-                "capabilities": {"tools": {"listChanged": true}},
-                "serverInfo": {"name": "upstream", "version": "1"},
-            });
+            let result = who("2025-06-18");
             let body = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string();
             let head = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nMcp-Session-Id: {id}\r\n\
@@ -324,6 +379,43 @@ async fn respond(
         _ => {
             let good = good(shared, what, modern);
             answer(stream, asked, good).await
+        }
+    }
+}
+
+fn who(version: &str) -> Value {
+    json!({
+        "protocolVersion": version,
+        "capabilities": {"tools": {"listChanged": true}},
+        "serverInfo": {"name": "upstream", "version": "1"},
+    })
+}
+
+fn initialized(what: &str) -> Option<Answer> {
+    (what == "initialize").then(|| Answer::Result(who("2024-11-05")))
+}
+
+/// What goes on the stream of HTTP+SSE, if anything does.
+fn on_stream(asked: &Value, answer: Answer) -> Option<Vec<u8>> {
+    let message = match answer {
+        Answer::Result(result) => json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}),
+        Answer::Raw(bytes) => return Some(bytes),
+        _ => return None,
+    };
+    Some(format!("event: message\ndata: {message}\n\n").into_bytes())
+}
+
+/// The stream of HTTP+SSE: its first event names the URL to send to.
+async fn endpoint(stream: &mut TcpStream, shared: &Shared) -> std::io::Result<()> {
+    let mut said = shared.said.subscribe();
+    let end = shared.streams.lock().unwrap().clone();
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: hello\n\n\
+                event: endpoint\ndata: messages?session=1\n\n";
+    send(stream, head.as_bytes()).await?;
+    loop {
+        tokio::select! {
+            bytes = said.recv() => send(stream, &bytes.unwrap()).await?,
+            () = end.cancelled() => return Ok(()),
         }
     }
 }
@@ -345,7 +437,7 @@ fn good(shared: &Shared, what: &str, modern: bool) -> Answer {
         "tools/call" => Answer::Result(json!({
             "resultType": "complete", "content": [{"type": "text", "text": "done"}],
         })),
-        "ping" if !modern => Answer::Result(json!({})),
+        "ping" => Answer::Result(json!({})),
         what if what.starts_with("notifications/") || what == "answer" => Answer::Status(202),
         _ => Answer::Error(-32_601, "Method not found"),
     }
