@@ -208,7 +208,7 @@ impl Http {
             .send()
             .await
             .map_err(|e| Error::Client(LinkError::of_http(&e)))?;
-        self.answer(response, &message, &asked, session.is_some())
+        self.answer(response, &message, &asked, session.as_deref())
             .await
     }
 
@@ -217,11 +217,11 @@ impl Http {
         response: Response,
         message: &ClientJsonRpcMessage,
         asked: &Asked,
-        attached: bool,
+        attached: Option<&str>,
     ) -> Result<StreamableHttpPostResponse, Error> {
         let limits = self.0.limits;
         if let Some(error) = answer::auth_error(&response) {
-            return Err(self.lost(attached && self.session().worked, error));
+            return Err(lost_or(self.worked(attached), error));
         }
         let status = response.status().as_u16();
         if status >= 300 {
@@ -230,13 +230,13 @@ impl Http {
             if let Some(answer) = known.filter(|answer| answer.ours && !server_side) {
                 return Ok(StreamableHttpPostResponse::Json(answer.message, None));
             }
-            let worked = self.session().worked;
-            let lost = attached
-                && (status == 404
-                    || worked
-                        && (400..500).contains(&status)
-                        && !matches!(status, 408 | 413 | 429));
-            return Err(self.lost(lost, LinkError::status(status)));
+            let lost = match status {
+                404 => attached.is_some(),
+                408 | 413 | 429 => false,
+                400..=499 => self.worked(attached),
+                _ => false,
+            };
+            return Err(lost_or(lost, LinkError::status(status)));
         }
         let given = self.begun(&response, message).map_err(Error::Client)?;
         let Some(id) = asked.id.clone() else {
@@ -264,19 +264,17 @@ impl Http {
             let text = "The server answers with neither JSON nor an event stream";
             return Err(Error::Client(LinkError::protocol(text)));
         };
-        if attached {
+        if attached.is_some() {
             self.session().worked = true;
         }
         Ok(answer)
     }
 
-    /// A session is lost once: what follows on a new one is the answer.
-    fn lost(&self, lost: bool, error: LinkError) -> Error {
-        if !lost {
-            return Error::Client(error);
-        }
-        self.session().worked = false;
-        Error::SessionExpired
+    /// Whether this session was a good one, so that it can only be lost. One that has a successor
+    /// was; the successor first has to show that it works.
+    fn worked(&self, attached: Option<&str>) -> bool {
+        let session = self.session();
+        attached.is_some_and(|id| session.worked || session.id.as_deref() != Some(id))
     }
 
     /// Notes what a good answer says of the session; the id it gives, if it is one.
@@ -403,6 +401,16 @@ impl StreamableHttpClient for Http {
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http").finish_non_exhaustive()
+    }
+}
+
+/// rmcp begins a new session when one is lost, asks there once more, and what comes then is the
+/// answer.
+fn lost_or(lost: bool, error: LinkError) -> Error {
+    if lost {
+        Error::SessionExpired
+    } else {
+        Error::Client(error)
     }
 }
 
