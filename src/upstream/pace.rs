@@ -18,6 +18,8 @@ const LONGEST_GAP: Duration = Duration::from_mins(1);
 const CONFIRM: Duration = Duration::from_secs(1);
 /// Between two checks that a session with a push channel still answers.
 const CHECK: Duration = Duration::from_mins(1);
+/// Before a session is checked whose push channel went.
+const DOUBT: Duration = Duration::from_secs(2);
 /// Lists in quick succession that are no flood yet.
 const WARM: f64 = 6.0;
 
@@ -132,6 +134,12 @@ impl Pace {
         self.check_at = (watch == Watch::Check).then(|| now + jittered(CHECK));
     }
 
+    /// The push channel went. If it does not come back at once, the session may be gone with it.
+    pub(super) fn lost(&mut self, now: Instant) {
+        self.watch(Watch::Poll, now);
+        self.check_at = Some(now + DOUBT);
+    }
+
     /// The server says that its list differs.
     pub(super) fn notified(&mut self, now: Instant) {
         let gap = self.gap(now);
@@ -223,9 +231,7 @@ impl Pace {
 
     /// The session still answers.
     pub(super) fn checked(&mut self, now: Instant) {
-        if self.check_at.is_some() {
-            self.check_at = Some(now + jittered(CHECK));
-        }
+        self.check_at = (self.watch == Watch::Check).then(|| now + jittered(CHECK));
     }
 
     /// Lists in a row that failed.
@@ -413,6 +419,20 @@ mod tests {
             }
             assert!(asked <= 30, "{watch:?}: {asked}");
         }
+    }
+
+    #[test]
+    fn a_session_whose_push_channel_went_is_checked_once() {
+        let start = Instant::now();
+        let mut pace = Pace::new(POLLING, Watch::Check, start);
+        pace.lost(start);
+        assert_eq!(pace.next(), start + DOUBT);
+        assert_eq!(pace.due(start + DOUBT), Due::Check);
+        pace.checked(start + DOUBT);
+        assert!(pace.next() > start + Duration::from_secs(20));
+        pace.lost(start);
+        pace.watch(Watch::Check, start);
+        assert!(pace.next() > start + DOUBT, "it came back");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tokio::io::AsyncWriteExt;
 use toolcast::net::{Net, Options};
 use toolcast::upstream::link::{
     Dial, Dialer, Generation, Kind, Limits, Link, LinkError, NetDialer,
@@ -156,6 +157,20 @@ async fn the_guard_stands_before_it() {
     named.url.set_host(Some("localhost")).unwrap();
     assert_eq!(guarded.dial(named).await.unwrap_err().kind, Kind::Refused);
     assert_eq!(upstream.count("server/discover"), 0);
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_told_from_one_that_is_away() {
+    let plain = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/mcp", plain.local_addr().unwrap());
+    let answering = async {
+        let (mut stream, _) = plain.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 No\r\n\r\n").await.unwrap();
+        stream
+    };
+    let dialling = dialer().dial(Dial::new(url.parse().unwrap()));
+    let (link, _stream) = tokio::join!(dialling, answering);
+    assert_eq!(link.unwrap_err().code(), "tls");
 }
 
 #[tokio::test]

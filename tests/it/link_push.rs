@@ -226,3 +226,28 @@ async fn one_stream_is_bounded_too() {
         assert_eq!(error.code(), "protocol");
     }
 }
+
+#[tokio::test]
+async fn credentials_that_are_no_longer_taken_end_it() {
+    let upstream = Upstream::sessions();
+    let mut link = dial(&upstream).await;
+    link.open_push().await;
+    link.list_tools().await.unwrap();
+    upstream.script("initialize", |_| Answer::Status(401));
+    upstream.forget(401);
+    let closed = loop {
+        if let LinkEvent::Closed(error) = event(&link).await {
+            break error;
+        }
+    };
+    assert_eq!(closed.code(), "auth_required");
+    // Several at once are told the same.
+    let (a, b) = tokio::join!(link.list_tools(), link.list_tools());
+    for error in [a.unwrap_err(), b.unwrap_err()] {
+        let code = error.code();
+        assert!(["auth_required", "session_lost"].contains(&code), "{error}");
+    }
+    upstream.behave("initialize");
+    let (a, b) = tokio::join!(link.list_tools(), link.list_tools());
+    assert_eq!((a.unwrap().len(), b.unwrap().len()), (1, 1));
+}

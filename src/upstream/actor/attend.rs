@@ -100,7 +100,7 @@ impl<B: Book> Watch<'_, B> {
             }
             LinkEvent::PushLost => {
                 self.push = Some(Push::Poll);
-                pace.watch(Watching::Poll, now);
+                pace.lost(now);
             }
             LinkEvent::Closed(error) => return Err(error),
         }

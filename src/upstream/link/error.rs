@@ -132,8 +132,7 @@ impl LinkError {
         if let Some(refusal) = net::refusal(error) {
             return Self::refused(refusal);
         }
-        let causes = || causes(error);
-        if causes().any(|cause| cause.is::<rustls::Error>() || tls_words(cause)) {
+        if causes(error).any(is_tls) {
             return Self::new(
                 Kind::Tls,
                 "The server's certificate or TLS cannot be accepted",
@@ -152,12 +151,13 @@ impl LinkError {
     }
 }
 
-/// Errors of TLS arrive wrapped in I/O errors, which hide their source.
-fn tls_words(cause: &(dyn StdError + 'static)) -> bool {
-    cause
-        .downcast_ref::<std::io::Error>()
-        .and_then(std::io::Error::get_ref)
-        .is_some_and(<dyn StdError + Send + Sync>::is::<rustls::Error>)
+/// Errors of TLS arrive wrapped in I/O errors, one in another, which hide them from `source`.
+fn is_tls(cause: &(dyn StdError + 'static)) -> bool {
+    let inner = cause.downcast_ref::<std::io::Error>();
+    match inner.and_then(std::io::Error::get_ref) {
+        Some(inner) => is_tls(inner),
+        None => cause.is::<rustls::Error>(),
+    }
 }
 
 fn causes<'a>(

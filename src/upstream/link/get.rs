@@ -186,6 +186,10 @@ pub(super) async fn settle_doubts(http: Http, requests: Requests) {
         last = Some(Instant::now());
         if let Err(error) = requests.check().await {
             tracing::debug!(code = error.code(), "a doubtful session: {error}");
+            // Nothing that this link does changes that.
+            if matches!(error.kind, Kind::Auth { .. } | Kind::SessionLost) {
+                http.inbox().put(LinkEvent::Closed(error));
+            }
         }
     }
 }

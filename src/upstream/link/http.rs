@@ -6,26 +6,21 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use reqwest::{RequestBuilder, Response};
 use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest};
-use rmcp::transport::streamable_http_client::{
-    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
-};
-use sse_stream::Sse;
+use rmcp::transport::streamable_http_client::{StreamableHttpError, StreamableHttpPostResponse};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::answer::{self, Asked};
 use super::error::LinkError;
-use super::events::{self, Events, as_sse_error};
+use super::events::{self, Events};
 use super::inbox::Inbox;
 use super::pace::Pace;
 use super::report::Reporter;
-use super::{Dial, Limits, LinkEvent, get};
+use super::{Dial, Limits, LinkEvent};
 use crate::net::Client;
 
 const SESSION: &str = "mcp-session-id";
@@ -47,8 +42,8 @@ const OURS: [&str; 9] = [
     "transfer-encoding",
 ];
 
-type Error = StreamableHttpError<LinkError>;
-type Headers = HashMap<HeaderName, HeaderValue>;
+pub(super) type Error = StreamableHttpError<LinkError>;
+pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// One conversation's HTTP; cheap to clone.
 #[derive(Clone)]
@@ -134,7 +129,7 @@ impl Http {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn request(
+    pub(super) fn request(
         &self,
         method: Method,
         session: Option<&str>,
@@ -190,7 +185,7 @@ impl Http {
         Ok(events::events(response.bytes_stream(), silence, noise))
     }
 
-    async fn post(
+    pub(super) async fn post(
         &self,
         message: ClientJsonRpcMessage,
         session: Option<Arc<str>>,
@@ -208,7 +203,7 @@ impl Http {
             .send()
             .await
             .map_err(|e| Error::Client(LinkError::of_http(&e)))?;
-        self.answer(response, &message, &asked, session.is_some())
+        self.answer(response, &message, &asked, session.as_deref())
             .await
     }
 
@@ -217,11 +212,11 @@ impl Http {
         response: Response,
         message: &ClientJsonRpcMessage,
         asked: &Asked,
-        attached: bool,
+        attached: Option<&str>,
     ) -> Result<StreamableHttpPostResponse, Error> {
         let limits = self.0.limits;
         if let Some(error) = answer::auth_error(&response) {
-            return Err(self.lost(attached && self.session().worked, error));
+            return Err(lost_or(self.worked(attached), error));
         }
         let status = response.status().as_u16();
         if status >= 300 {
@@ -230,13 +225,13 @@ impl Http {
             if let Some(answer) = known.filter(|answer| answer.ours && !server_side) {
                 return Ok(StreamableHttpPostResponse::Json(answer.message, None));
             }
-            let worked = self.session().worked;
-            let lost = attached
-                && (status == 404
-                    || worked
-                        && (400..500).contains(&status)
-                        && !matches!(status, 408 | 413 | 429));
-            return Err(self.lost(lost, LinkError::status(status)));
+            let lost = match status {
+                404 => attached.is_some(),
+                408 | 413 | 429 => false,
+                400..=499 => self.worked(attached),
+                _ => false,
+            };
+            return Err(lost_or(lost, LinkError::status(status)));
         }
         let given = self.begun(&response, message).map_err(Error::Client)?;
         let Some(id) = asked.id.clone() else {
@@ -264,19 +259,17 @@ impl Http {
             let text = "The server answers with neither JSON nor an event stream";
             return Err(Error::Client(LinkError::protocol(text)));
         };
-        if attached {
+        if attached.is_some() {
             self.session().worked = true;
         }
         Ok(answer)
     }
 
-    /// A session is lost once: what follows on a new one is the answer.
-    fn lost(&self, lost: bool, error: LinkError) -> Error {
-        if !lost {
-            return Error::Client(error);
-        }
-        self.session().worked = false;
-        Error::SessionExpired
+    /// Whether this session was a good one, so that it can only be lost. One that has a successor
+    /// was; the successor first has to show that it works.
+    fn worked(&self, attached: Option<&str>) -> bool {
+        let session = self.session();
+        attached.is_some_and(|id| session.worked || session.id.as_deref() != Some(id))
     }
 
     /// Notes what a good answer says of the session; the id it gives, if it is one.
@@ -311,7 +304,8 @@ impl Http {
         }
     }
 
-    async fn resume_pause(&self) {
+    /// Waits, if an answer was resumed just before.
+    pub(super) async fn resume_pause(&self) {
         let pause = {
             let mut resumed = self
                 .0
@@ -332,77 +326,19 @@ impl Http {
     }
 }
 
-impl StreamableHttpClient for Http {
-    type Error = LinkError;
-
-    async fn post_message(
-        &self,
-        _: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        _: Option<String>,
-        custom_headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, Error> {
-        self.post(message, session_id, custom_headers).await
-    }
-
-    async fn delete_session(
-        &self,
-        _: Arc<str>,
-        session_id: Arc<str>,
-        _: Option<String>,
-        custom_headers: Headers,
-    ) -> Result<(), Error> {
-        let request = self.request(Method::DELETE, Some(&session_id), &custom_headers);
-        let sending = request.map_err(Error::Client)?.send();
-        // Whatever comes of it: the session is over for us.
-        let _ = timeout(self.0.limits.closing, sending).await;
-        Ok(())
-    }
-
-    async fn get_stream(
-        &self,
-        _: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        _: Option<String>,
-        custom_headers: Headers,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
-        let Some(last) = last_event_id else {
-            let messages = get::messages(self.clone(), session_id, custom_headers);
-            let inbox = Arc::clone(&self.0.inbox);
-            return Ok(messages
-                .filter_map(move |event| {
-                    let event = answer::incoming(event, &inbox).map(Ok);
-                    std::future::ready(event)
-                })
-                .boxed());
-        };
-        self.resume_pause().await;
-        let asked = self.get(session_id.as_deref(), Some(&last), &custom_headers);
-        let answered = timeout(self.0.limits.push_opening, asked).await;
-        let events = answered
-            .unwrap_or_else(|_| Err(LinkError::timeout("resume its answer")))
-            .map_err(|error| match error.kind {
-                super::Kind::Http { status: 405 } => Error::ServerDoesNotSupportSse,
-                _ => Error::Client(error),
-            })?;
-        let inbox = Arc::clone(&self.0.inbox);
-        Ok(events
-            .filter_map(move |event| {
-                let event = match event {
-                    Ok(event) => answer::incoming(event, &inbox).map(Ok),
-                    Err(error) => Some(Err(as_sse_error(error))),
-                };
-                std::future::ready(event)
-            })
-            .boxed())
-    }
-}
-
 impl fmt::Debug for Http {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http").finish_non_exhaustive()
+    }
+}
+
+/// rmcp begins a new session when one is lost, asks there once more, and what comes then is the
+/// answer.
+fn lost_or(lost: bool, error: LinkError) -> Error {
+    if lost {
+        Error::SessionExpired
+    } else {
+        Error::Client(error)
     }
 }
 

@@ -6,6 +6,7 @@
 //! its push channel: when it cannot go on it says [`LinkEvent::Closed`].
 
 mod answer;
+mod backend;
 mod companion;
 mod dial;
 mod error;

@@ -94,6 +94,19 @@ async fn a_list_that_was_not_written_is_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_commit_of_unknown_outcome_is_made_good() {
+    let world = ready(Manner::default()).await;
+    world.page.read().unsure = 1;
+    world.peer.change(&["c"]);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.names(), ["c"], "it was stored");
+    world.peer.change(&["a", "b"]);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(world.names(), ["a", "b"]);
+    assert_eq!(world.changes().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_push_channel_that_comes_back_is_a_reason_to_list() {
     let world = ready(Manner {
         push: Push::Get,

@@ -13,7 +13,7 @@ use crate::upstream::link::LinkEvent;
 
 const TIMES: u64 = 500;
 /// Longer than anything that was begun takes to end.
-const SETTLED: Duration = Duration::from_secs(60);
+const SETTLED: Duration = Duration::from_mins(1);
 
 fn ms(rng: &mut StdRng, most: u64) -> Duration {
     Duration::from_micros(rng.random_range(0..=most * 1000))

@@ -237,6 +237,8 @@ pub(super) struct Lines {
     pub(super) told: Vec<Told>,
     /// Writes that fail before they are stored.
     pub(super) failing: usize,
+    /// Lists that are stored, and whose writer hears that they may not be.
+    pub(super) unsure: usize,
     /// How long a write takes.
     pub(super) takes: Duration,
 }
@@ -342,6 +344,10 @@ impl Book for Page {
         if let (Some(row), Some((digest, count))) = (&mut page.row, entry.list) {
             row.listing.digest = Some(digest);
             row.listing.tool_count = count;
+        }
+        if page.unsure > 0 {
+            page.unsure -= 1;
+            return Err(crate::store::Error::late());
         }
         Ok(Written::At(sent))
     }
