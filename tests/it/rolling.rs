@@ -9,7 +9,9 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use toolcast::store::Db;
 
-use crate::support::{Backend, Cluster, Postgres, Program, SOON, Size, Stage, TestServer};
+use crate::support::{
+    Backend, Cluster, DEADLINE, Postgres, Program, SOON, Size, Stage, TestServer,
+};
 
 const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 
@@ -100,14 +102,19 @@ async fn a_write_that_waits_for_a_lock_is_answered() {
     let renaming = stage.admin.at(replica.url()).patch(&stage.tool_path());
     let renaming = renaming.json(&json!({"toolName": "late"})).into_future();
     let renaming = TaskTracker::new().spawn(renaming);
+    // On a connection of its own: a transaction sees one picture of the others all along.
+    let mut watching = PgConnection::connect(url).await.unwrap();
     let waiting = "SELECT count(*) FROM pg_stat_activity \
          WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let asked = Instant::now();
     while sqlx::query_scalar::<_, i64>(waiting)
-        .fetch_one(&mut *holding)
+        .fetch_one(&mut watching)
         .await
         .unwrap()
         == 0
-    {}
+    {
+        assert!(asked.elapsed() < DEADLINE, "the write waits for nothing");
+    }
     let begun = Instant::now();
     replica.signal("TERM").await;
     renaming

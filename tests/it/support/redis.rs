@@ -78,6 +78,8 @@ impl Redis {
             .arg("--dir")
             .arg(self.folder.path())
             .args(settings)
+            // As another one's replica it writes a file.
+            .current_dir(std::env::temp_dir())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
