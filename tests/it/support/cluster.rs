@@ -295,7 +295,9 @@ impl Cluster {
         for replica in &mut self.replicas {
             assert!(replica.end("TERM").await, "{}", replica.log());
             let log = replica.log();
-            assert!(!log.contains("ERROR") && !log.contains("panicked"), "{log}");
+            // The database's client may report a lost connection as it likes.
+            let defects = [" ERROR toolcast", "panicked"];
+            assert!(!defects.iter().any(|defect| log.contains(defect)), "{log}");
         }
     }
 }

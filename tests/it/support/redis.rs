@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ::redis::aio::{MultiplexedConnection, PubSub};
 use ::redis::{Client, FromRedisValue, cmd};
+use tempfile::TempDir;
 use tokio::time::timeout;
 
 use toolcast::failpoint::{self, Gate};
@@ -41,6 +42,8 @@ pub fn free_port() -> u16 {
 pub struct Redis {
     port: u16,
     child: Option<Child>,
+    /// What it leaves behind when another follows it.
+    folder: TempDir,
 }
 
 impl Drop for Redis {
@@ -62,6 +65,7 @@ impl Redis {
         Self {
             port: free_port(),
             child: None,
+            folder: tempfile::tempdir().unwrap(),
         }
     }
 
@@ -71,6 +75,8 @@ impl Redis {
         let child = Command::new("redis-server")
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(["--port", &self.port.to_string()])
+            .arg("--dir")
+            .arg(self.folder.path())
             .args(settings)
             // As another one's replica it writes a file.
             .current_dir(std::env::temp_dir())
