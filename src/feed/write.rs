@@ -16,8 +16,8 @@ pub struct Write {
     tx: Tx,
     /// The locked workspace.
     workspace: Option<WorkspaceId>,
-    /// After the transaction: whoever is next finds no lock of ours.
-    _turn: Option<Turn>,
+    /// Given back after the transaction: whoever is next finds no lock of ours.
+    turn: Option<Turn>,
     /// What other replicas are told.
     told: Vec<Announced>,
     /// Servers of which a state was written.
@@ -41,7 +41,7 @@ impl Write {
             feed,
             tx,
             workspace,
-            _turn: turn,
+            turn,
             told: Vec::new(),
             states: Vec::new(),
             own: None,
@@ -122,6 +122,8 @@ impl Write {
         // One that takes rights away is not the last to have looked at them.
         let own = self.own.take().filter(|_| self.revocations.is_empty());
         let committed = self.tx.commit().await;
+        // The next one need not wait for the wake-up.
+        drop(self.turn.take());
         failpoint::pass("feed.between_commit_and_wake", key(self.workspace.as_ref())).await;
         let shared = &self.feed.shared;
         let is_appended = committed.is_ok() && own.is_some_and(|own| own::append(shared, &own));
