@@ -21,6 +21,7 @@ mod discreet;
 mod gate;
 mod headers;
 pub mod link;
+pub mod oauth;
 mod pace;
 pub mod session;
 mod snapshot;

@@ -7,6 +7,7 @@
 
 mod answer;
 mod backend;
+mod bearer;
 mod companion;
 mod dial;
 mod error;
@@ -39,6 +40,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use url::Url;
 
+pub use self::bearer::{Bearer, Token};
 pub use self::dial::NetDialer;
 pub use self::error::{Kind, LinkError};
 use self::inbox::Inbox;
@@ -57,6 +59,8 @@ pub struct Dial {
     pub url: Url,
     /// Headers of every request; what belongs to the protocol is left out of them.
     pub headers: HeaderMap,
+    /// Who has the token of every request, if there is one.
+    pub bearer: Option<Arc<dyn Bearer>>,
     /// Which transports to try.
     pub transport: Transport,
     /// The only version to speak, such as `2025-06-18`.
@@ -76,6 +80,7 @@ impl Dial {
         Self {
             url,
             headers: HeaderMap::new(),
+            bearer: None,
             transport: Transport::Auto,
             pinned: None,
             remembered: None,
