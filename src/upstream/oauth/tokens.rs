@@ -79,7 +79,7 @@ pub async fn revoke(
             .secret("token", token)
             .field("token_type_hint", hint);
         let Ok(basic) = form.basic() else { return };
-        let asked = ask::post_form(net, endpoint, form.body(), basic, Some(RETURNING));
+        let asked = ask::post_form(net, endpoint, form.body, basic, Some(RETURNING));
         match asked.await {
             Ok(answer) => tracing::debug!(answer.status, hint, "a token was returned"),
             Err(error) => tracing::debug!(hint, "a token was not returned: {error}"),
@@ -90,7 +90,7 @@ pub async fn revoke(
 /// A form with the client's proof of itself.
 struct Form<'a> {
     client: &'a Client,
-    fields: Serializer<'static, String>,
+    body: String,
     /// What must not be repeated.
     secrets: Vec<&'a Secret>,
 }
@@ -103,32 +103,29 @@ impl fmt::Debug for Form<'_> {
 
 impl<'a> Form<'a> {
     fn new(client: &'a Client) -> Self {
-        let mut form = Self {
+        let form = Self {
             client,
-            fields: Serializer::new(String::new()),
+            body: String::new(),
             secrets: client.secret.iter().collect(),
         };
-        if client.method != ClientAuth::ClientSecretBasic {
-            form.fields.append_pair("client_id", &client.id);
+        match (client.method, &client.secret) {
+            (ClientAuth::ClientSecretBasic, _) => form,
+            (ClientAuth::ClientSecretPost, Some(secret)) => form
+                .field("client_id", &client.id)
+                .field("client_secret", secret.expose()),
+            _ => form.field("client_id", &client.id),
         }
-        if let (ClientAuth::ClientSecretPost, Some(secret)) = (client.method, &client.secret) {
-            form.fields.append_pair("client_secret", secret.expose());
-        }
-        form
     }
 
     fn field(mut self, name: &str, value: &str) -> Self {
-        self.fields.append_pair(name, value);
+        let mut pairs = Serializer::new(std::mem::take(&mut self.body));
+        self.body = pairs.append_pair(name, value).finish();
         self
     }
 
     fn secret(mut self, name: &str, value: &'a Secret) -> Self {
         self.secrets.push(value);
         self.field(name, value.expose())
-    }
-
-    fn body(mut self) -> String {
-        self.fields.finish()
     }
 
     /// `Authorization`, where the client's proof stands there; both parts are encoded first
@@ -154,10 +151,8 @@ impl<'a> Form<'a> {
             ));
         }
         let basic = self.basic()?;
-        let secrets = self.secrets.clone();
-        let endpoint = &server.token_endpoint;
-        let answer = ask::post_form(net, endpoint, self.body(), basic, None).await?;
-        granted(&answer, &secrets)
+        let answer = ask::post_form(net, &server.token_endpoint, self.body, basic, None).await?;
+        granted(&answer, &self.secrets)
     }
 }
 
