@@ -73,6 +73,9 @@ pub async fn revoke(
     let Some(endpoint) = &server.revocation_endpoint else {
         return;
     };
+    if client.issuer != server.issuer {
+        return;
+    }
     let refresh = refresh.map(|token| ("refresh_token", token));
     for (hint, token) in refresh.into_iter().chain([("access_token", access)]) {
         let form = Form::new(client)
