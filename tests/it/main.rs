@@ -35,6 +35,7 @@ mod import;
 mod keys;
 mod layers;
 mod link;
+mod link_bearer;
 mod link_push;
 mod obstacles;
 mod pages;

@@ -13,6 +13,7 @@
 //! upstream.cut_streams();                         // every open stream ends
 //! upstream.forget(404);                           // sessions are gone; who names one gets this
 //! upstream.count("tools/list"); upstream.count("GET"); upstream.count("DELETE");
+//! upstream.demand("token");                      // 401 for every request without it
 //! upstream.sessions_open();                       // begun and not yet ended by DELETE
 //! upstream.stop().await; upstream.start();  // the port is kept, sessions are lost
 //! ```
@@ -79,6 +80,7 @@ struct State {
     sessions: HashSet<String>,
     born: usize,
     forgotten: u16,
+    demanded: Option<String>,
 }
 
 impl State {
@@ -243,6 +245,11 @@ impl Upstream {
         self.cut_streams();
     }
 
+    /// Answers 401 to every request that does not carry this token.
+    pub fn demand(&self, token: &str) {
+        self.state().demanded = Some(format!("Bearer {token}"));
+    }
+
     /// How often a method, or `GET` or `DELETE`, was asked for.
     pub fn count(&self, what: &str) -> usize {
         self.state().counts.get(what).copied().unwrap_or(0)
@@ -258,6 +265,10 @@ impl Upstream {
         self.state().sessions.len()
     }
 }
+
+/// What a request without the demanded token is answered.
+const CHALLENGE: &str = "HTTP/1.1 401 X\r\nWWW-Authenticate: Bearer error=\"invalid_token\", \
+                         scope=\"a b\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>, tasks: TaskTracker) {
     let connections = CancellationToken::new();
@@ -299,13 +310,18 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         other => other.to_owned(),
     };
     let session = header("mcp-session-id");
-    {
+    let refused = {
         let mut state = shared.state.lock().unwrap();
         *state.counts.entry(what.clone()).or_default() += 1;
         state.heads.insert(what.clone(), lines.join("\n"));
-    }
+        state.demanded.is_some() && state.demanded != header("authorization")
+    };
     let mut stream = stream.into_inner();
-    let _ = respond(&mut stream, &shared, &what, &asked, session).await;
+    let _ = if refused {
+        send(&mut stream, CHALLENGE.as_bytes()).await
+    } else {
+        respond(&mut stream, &shared, &what, &asked, session).await
+    };
     let _ = stream.shutdown().await;
 }
 
