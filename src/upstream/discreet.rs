@@ -213,19 +213,19 @@ mod tests {
     struct Keeper(Mutex<i64>);
 
     impl Keeper {
-        fn next(&self) -> Option<Token> {
+        fn next(&self) -> Token {
             let mut generation = self.0.lock().expect("a number");
             *generation += 1;
-            Some(Token {
+            Token {
                 value: Secret::new(format!("token-{generation}")),
                 generation: *generation,
-            })
+            }
         }
     }
 
     impl Bearer for Keeper {
         fn token(&self) -> BoxFuture<'_, Result<Option<Token>, LinkError>> {
-            Box::pin(std::future::ready(Ok(self.next())))
+            Box::pin(std::future::ready(Ok(Some(self.next()))))
         }
 
         fn refused<'a>(
@@ -233,7 +233,7 @@ mod tests {
             _: Option<&'a Token>,
             _: &'a Challenge,
         ) -> BoxFuture<'a, Result<Option<Token>, LinkError>> {
-            Box::pin(std::future::ready(Ok(self.next())))
+            Box::pin(std::future::ready(Ok(Some(self.next()))))
         }
     }
 
