@@ -29,6 +29,9 @@ async fn snippet(browser: &Browser) -> String {
 
 /// What a paste into a field of one line gives.
 async fn pasted(browser: &Browser) -> String {
+    browser
+        .run("document.getElementById('add').open = true", vec![])
+        .await;
     browser.fill("#server-name", &format!("{CONTROL}v")).await;
     text(browser, "document.getElementById('server-name').value").await
 }
