@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::browser::sign_in;
+use crate::browser::{LIVE, sign_in};
 use crate::support::{Backend, Browser, Stage, TestServer};
 
 /// WebDriver's names of keys.
@@ -13,6 +13,14 @@ const CONTROL: &str = "\u{e009}";
 const SUMMARY: &str = ".connect > summary";
 const SELECT: &str = ".connect select";
 const COPY: &str = ".connect button";
+
+/// The stage's page, to the admin.
+async fn open(browser: &Browser, server: &TestServer, stage: &Stage) {
+    sign_in(browser, server).await;
+    let page = format!("{}/?workspace={}", server.url(), stage.workspace);
+    browser.open(&page).await;
+    browser.until(LIVE).await;
+}
 
 async fn text(browser: &Browser, script: &str) -> String {
     let text = browser.run(&format!("return {script}"), vec![]).await;
@@ -56,7 +64,7 @@ async fn snippets_are_chosen_and_copied() {
     };
 
     let browser = Browser::start().await;
-    sign_in(&browser, &server).await;
+    open(&browser, &server, &stage).await;
     browser
         .until(&format!("return document.querySelector('{SUMMARY}')"))
         .await;
@@ -115,9 +123,9 @@ async fn snippets_are_chosen_and_copied() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_browser_without_a_clipboard() {
     let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
-    let _stage = Stage::set(&server).await;
+    let stage = Stage::set(&server).await;
     let browser = Browser::start().await;
-    sign_in(&browser, &server).await;
+    open(&browser, &server, &stage).await;
     browser.click(SUMMARY).await;
     browser
         .until("return document.querySelector('.connect code')")

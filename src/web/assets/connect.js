@@ -69,7 +69,7 @@ export class Connect {
       select,
       snippet,
       header ? el("p", { class: "hint" }, `This server asks for an API key in the header ${header}; `,
-        el("code", {}, "toolcast key create"), " makes one.") : null,
+        el("code", {}, "toolcast key create NAME --user EMAIL --permission read"), " makes one.") : null,
     ].filter(Boolean));
     if (hadFocus) select.focus();
   }
