@@ -103,13 +103,7 @@ async fn snippets_are_chosen_and_copied() {
     let focus =
         "const at = document.activeElement; return at.matches('.connect select') && at.value";
     assert_eq!(browser.run(focus, vec![]).await, "VS Code");
-    let public = json!({"isPublic": true});
-    stage
-        .admin
-        .patch(&format!("{path}{query}"))
-        .json(&public)
-        .await
-        .data(200);
+    stage.set_public(true).await;
     stage.rename("renamed").await.data(200);
     browser
         .until("return document.querySelector('[data-tool=renamed]')")

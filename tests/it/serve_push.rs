@@ -234,16 +234,7 @@ async fn strangers_have_a_share_of_their_own() {
     })
     .await;
     let stage = Stage::set(&server).await;
-    let path = format!(
-        "/api/mcp/workflow-servers/{}?workspaceId={}",
-        stage.server, stage.workspace
-    );
-    stage
-        .admin
-        .patch(&path)
-        .json(&json!({"isPublic": true}))
-        .await
-        .data(200);
+    stage.set_public(true).await;
     let nobody = McpClient::begin(&server.client(), &stage.server, "2025-06-18").await;
     let mut streams = Vec::new();
     for _ in 0..200 {

@@ -17,13 +17,8 @@ async fn hall(answer: EndpointAnswer) -> (TestServer, TestServer, Stage, Endpoin
     let (a, b) = replicas(|config| config.allow_private_upstreams = Some(true)).await;
     let stage = Stage::set(&a).await;
     let endpoint = Endpoint::start(answer).await;
-    let at = |path: &str| {
-        let (workflow, workspace) = (&stage.workflow, &stage.workspace);
-        format!("/api/workflows/{workflow}{path}?workspaceId={workspace}")
-    };
     let edit = json!({"endpoint": {"url": endpoint.url()}});
-    stage.admin.patch(&at("")).json(&edit).await.data(200);
-    stage.admin.post(&at("/deploy")).await.data(200);
+    stage.deploy(&edit).await;
     (a, b, stage, endpoint)
 }
 

@@ -136,8 +136,11 @@ impl Redis {
 
     pub(super) fn cancel(&self, request: &McpRequest) {
         if let Some(message) = message::cancel(request, &self.inner.origin) {
-            // Full, it is dropped: the call ends by itself.
-            let _ = self.inner.outgoing.try_send(message);
+            // Anyone may ask for any number of these: they leave room for news. Without one the call
+            // ends by itself.
+            if self.inner.outgoing.capacity() > WAITING / 2 {
+                let _ = self.inner.outgoing.try_send(message);
+            }
         }
     }
 
