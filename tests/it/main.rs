@@ -42,6 +42,7 @@ mod pages;
 mod peers_conformance;
 mod peers_link;
 mod peers_serve;
+mod peers_watched;
 mod people;
 mod relay;
 mod relay_faults;

@@ -34,7 +34,7 @@ impl Fresh for House {
 }
 
 impl House {
-    async fn with_polls(backend: Backend, every: Duration) -> Self {
+    pub(crate) async fn with_polls(backend: Backend, every: Duration) -> Self {
         let server = TestServer::start_with(backend, |config| {
             config.allow_private_upstreams = Some(true);
             config.poll_interval = every;
