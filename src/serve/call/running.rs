@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::super::Serve;
@@ -35,10 +36,36 @@ impl Calls {
     }
 
     /// Cancels a call. False when it does not run here.
-    pub(in super::super) fn cancel(&self, request: &McpRequest) -> bool {
+    fn cancel(&self, request: &McpRequest) -> bool {
         let state = self.state();
         let running = state.in_sessions.get(request);
         running.map(CancellationToken::cancel).is_some()
+    }
+}
+
+impl Serve {
+    /// Cancels a call, wherever it runs.
+    pub(in super::super) fn cancel(&self, request: &McpRequest) {
+        if !self.shared.calls.cancel(request) {
+            self.shared.rooms.feed.cancel(request);
+        }
+    }
+
+    /// Cancels the calls whose end is asked for on other replicas, until told to stop.
+    pub(in super::super) async fn heed_others(self, stop: CancellationToken) {
+        let mut cancelled = self.shared.rooms.feed.cancelled();
+        let heeding = async {
+            loop {
+                match cancelled.recv().await {
+                    // Most run elsewhere, or ended long ago.
+                    Ok(request) => _ = self.shared.calls.cancel(&request),
+                    // Their calls end by themselves.
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return std::future::pending().await,
+                }
+            }
+        };
+        let _: Option<()> = stop.run_until_cancelled(heeding).await;
     }
 }
 
