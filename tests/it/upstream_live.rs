@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use toolcast::config::Config;
 use toolcast::failpoint;
 
 use crate::servers::PATH;
@@ -35,9 +36,14 @@ impl Fresh for House {
 
 impl House {
     async fn with_polls(backend: Backend, every: Duration) -> Self {
+        Self::with(backend, |config| config.poll_interval = every).await
+    }
+
+    /// With settings of its own.
+    pub(crate) async fn with(backend: Backend, change: impl FnOnce(&mut Config)) -> Self {
         let server = TestServer::start_with(backend, |config| {
             config.allow_private_upstreams = Some(true);
-            config.poll_interval = every;
+            change(config);
         });
         let server = server.await;
         let client = server.admin().await;
@@ -88,7 +94,16 @@ impl View {
 
     /// All changes so far, oldest first.
     pub(crate) async fn changes(&self) -> Vec<Names> {
-        let listed = self.client.get(&self.at("/api/mcp/changes")).await;
+        self.changes_at("/api/mcp/changes").await
+    }
+
+    /// Of one server.
+    pub(crate) async fn changes_of(&self, id: &str) -> Vec<Names> {
+        self.changes_at(&format!("{PATH}/{id}/changes")).await
+    }
+
+    async fn changes_at(&self, path: &str) -> Vec<Names> {
+        let listed = self.client.get(&self.at(path)).await;
         let listed = listed.data(200);
         let names = |value: &Value| -> Vec<String> {
             let list = value.as_array().expect("a list").iter();

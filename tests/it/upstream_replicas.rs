@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use serde_json::json;
 use tokio::time::{Instant, sleep};
 use toolcast::store::Db;
 
@@ -118,38 +117,6 @@ async fn a_delete_elsewhere_ends_the_session_within_a_renewal() {
     let changes = programs.seen.until_changes(3).await;
     assert_eq!(changes[2..], [change(&[], &["a"])]);
     assert_eq!((beside.sessions(), beside.begun()), (1, 1));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refresh_elsewhere_and_a_notification_are_one_revision() {
-    let house = House::fresh(Backend::Postgres).await;
-    let upstream = Pushing::with(&["0"]).await;
-    let id = house.seen.register("One", &upstream.url()).await;
-    house.seen.until_state(&id, "READY").await;
-    let other = house.server.replica().await;
-    let there = View {
-        client: other.admin().await,
-        ..house.seen.clone()
-    };
-    let path = there.at(&format!("{PATH}/{id}/refresh"));
-    for round in 1..=5_u64 {
-        let name = round.to_string();
-        upstream.set_tools(&[&name]);
-        let refreshing = there.client.post(&path).json(&json!({}));
-        let telling = async {
-            sleep(Duration::from_millis(round * 60)).await;
-            upstream.notify();
-        };
-        let (refreshed, ()) = tokio::join!(refreshing, telling);
-        refreshed.data(200);
-        let changes = there
-            .until_changes(usize::try_from(round).unwrap() + 1)
-            .await;
-        assert_eq!(changes.len(), usize::try_from(round).unwrap() + 1);
-    }
-    sleep(Duration::from_secs(2)).await;
-    assert_eq!(there.changes().await.len(), 6);
-    assert_eq!(upstream.begun(), 1);
 }
 
 /// How many servers each replica has.
