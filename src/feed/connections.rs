@@ -340,3 +340,6 @@ impl Place {
         };
     }
 }
+
+#[cfg(test)]
+mod tests;

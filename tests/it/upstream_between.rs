@@ -250,7 +250,7 @@ async fn carried_out(there: &View, id: &str) -> Duration {
 
 /// With Redis an order reaches the owner at once, without it with the owner's next renewal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_order_elsewhere_wakes_the_owner_through_redis() {
+async fn an_order_elsewhere_wakes_the_owner_through_redis_and_a_delete_reaches_it_without() {
     let mut redis = Redis::start().await;
     let url = redis.url();
     let house = House::with(Backend::Postgres, |config| {
@@ -274,4 +274,12 @@ async fn an_order_elsewhere_wakes_the_owner_through_redis() {
     assert!(nudged * 2 < alone, "{nudged:?} with, {alone:?} without");
     assert_eq!(owners(&db).await, first, "the owner is the other one");
     assert_eq!((upstream.sessions(), upstream.begun()), (1, 1));
+
+    // Nobody tells the owner that its server is gone, either: it finds out when it renews.
+    let path = there.at(&format!("{PATH}/{id}"));
+    there.client.delete(&path).await.data(200);
+    let deleted = Instant::now();
+    eventually("the session ends", async || upstream.sessions() == 0).await;
+    let took = deleted.elapsed();
+    assert!(took < Duration::from_secs(6), "{took:?}");
 }

@@ -257,6 +257,50 @@ both! {
     }
 }
 
+/// What takes half an hour and an hour where nobody sets it otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_for_long_then_a_change_and_down_for_long_then_up() {
+    let house = House::with_polls(Backend::Sqlite, Duration::from_secs(1)).await;
+    let (mut tells, mut asked) = (Pushing::with(&["0"]).await, Pushing::with(&["0"]).await);
+    asked.deafen(Some(405));
+    let mut ids = Vec::new();
+    for (name, upstream) in [("Tells", &tells), ("Asked", &asked)] {
+        let id = house.seen.register(name, &upstream.url()).await;
+        house.seen.until_state(&id, "READY").await;
+        ids.push(id);
+    }
+    assert_eq!(house.seen.connection(&ids[1]).await["push"], "poll");
+    // So long that the polls come as rarely as they ever do.
+    sleep(Duration::from_secs(12)).await;
+    tells.change(&["1"]);
+    asked.set_tools(&["1"]);
+    house.seen.until_changes(4).await;
+    assert_eq!((tells.begun(), asked.begun()), (1, 1));
+
+    tells.go().await;
+    asked.go().await;
+    for id in &ids {
+        house.seen.until_state(id, "FAILED").await;
+    }
+    // The tries come further and further apart.
+    sleep(Duration::from_secs(10)).await;
+    for upstream in [&mut tells, &mut asked] {
+        upstream.set_tools(&["2"]);
+        upstream.come_back().await;
+    }
+    house.seen.until_changes(6).await;
+    for id in &ids {
+        house.seen.until_state(id, "READY").await;
+        let changes = house.seen.changes_of(id).await;
+        let expected = [
+            change(&["0"], &[]),
+            change(&["1"], &["0"]),
+            change(&["2"], &["1"]),
+        ];
+        assert_eq!(changes, expected);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_tell_is_asked() {
     let house = House::with_polls(Backend::Sqlite, Duration::from_millis(300)).await;

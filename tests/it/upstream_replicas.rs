@@ -38,7 +38,8 @@ async fn two_programs(upstream: &Pushing) -> (Programs, String) {
         first,
         second,
         seen,
-        _kept: (database, folder),
+        database,
+        _folder: folder,
     };
     (programs, id)
 }
@@ -48,7 +49,23 @@ struct Programs {
     second: Program,
     /// Through the second.
     seen: View,
-    _kept: (TestDatabase, tempfile::TempDir),
+    database: TestDatabase,
+    _folder: tempfile::TempDir,
+}
+
+impl Programs {
+    /// Returns right after a renewal of the one lease.
+    async fn renewed(&self) {
+        let Db::Postgres { pool, .. } = self.database.connect().await else {
+            panic!("not PostgreSQL")
+        };
+        let end = async || -> String {
+            let sql = "SELECT lease_expires_at::text FROM external_server";
+            sqlx::query_scalar(sql).fetch_one(&pool).await.unwrap()
+        };
+        let before = end().await;
+        eventually("it is renewed", async || end().await != before).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,6 +75,7 @@ async fn one_session_however_many_replicas_and_another_when_its_owner_is_killed(
     // Longer than a lease: the second had the time to take what is not its.
     sleep(Duration::from_secs(10)).await;
     assert_eq!((upstream.sessions(), upstream.begun()), (1, 1));
+    programs.renewed().await;
     programs.first.signal("KILL").await;
     let killed = Instant::now();
     upstream.set_tools(&["b"]);

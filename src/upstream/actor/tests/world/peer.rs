@@ -34,6 +34,8 @@ pub(in super::super) struct Manner {
     pub(in super::super) refuses: Option<LinkError>,
     /// Fails every list.
     pub(in super::super) lists_fail: Option<LinkError>,
+    /// Its tools change, and it says so, in the moment in which it answers a new session.
+    pub(in super::super) greets: bool,
     /// Says that its tools changed with every list.
     pub(in super::super) echoes: bool,
 }
@@ -47,6 +49,7 @@ impl Default for Manner {
             push: Push::Listen,
             refuses: None,
             lists_fail: None,
+            greets: false,
             echoes: false,
         }
     }
@@ -196,6 +199,9 @@ impl Connects for Peer {
                 number
             };
             sleep(manner.connect / 2).await;
+            if manner.greets {
+                peer.change(&["a", &format!("greeted_{number}")]);
+            }
             let talk = Talk {
                 peer,
                 number,
