@@ -51,10 +51,10 @@ struct Open {
 }
 
 /// What is told of a call: never with what, nor what came of it.
-pub(super) fn told(tool: &str, took: Duration, error: Option<&LinkError>) -> Told {
+pub(super) fn told(name: &str, took: Duration, error: Option<&LinkError>) -> Told {
     let mut payload = json!({
         "type": "mcp:client:tool_call",
-        "toolName": tool,
+        "toolName": name,
         "durationMs": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
     });
     let (level, message) = match error {
