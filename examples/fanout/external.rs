@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) {
 fn rest(service: &mut Process, options: &Options) -> Duration {
     let before = service.cpu();
     std::thread::sleep(Duration::from_secs(options.seconds));
-    let used = service.cpu() - before;
+    let used = service.cpu().saturating_sub(before);
     used.div_f64(Duration::from_secs(options.seconds).as_secs_f64())
 }
 

@@ -35,7 +35,7 @@ impl Fresh for House {
 }
 
 impl House {
-    async fn with_polls(backend: Backend, every: Duration) -> Self {
+    pub(crate) async fn with_polls(backend: Backend, every: Duration) -> Self {
         Self::with(backend, |config| config.poll_interval = every).await
     }
 

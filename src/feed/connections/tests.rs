@@ -152,8 +152,10 @@ fn what_is_told_in_any_order_is_shown_in_its_own_and_never_after_a_newer_one() {
 #[test]
 fn a_stream_is_shown_nothing_before_its_look_and_no_event_of_before() {
     let (mut slots, _) = known();
-    let mut asks = Asks::default();
-    asks.rounds = 1;
+    let mut asks = Asks {
+        rounds: 1,
+        ..Asks::default()
+    };
     asks.tell(event(2, Some((1, 2)), step()));
     let look = asks.take().unwrap();
     show(&mut slots, &look, &[standing(1, 1)]);

@@ -13,6 +13,7 @@ use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::error::{Kind, LinkError};
 use super::handler::Handler;
@@ -271,6 +272,7 @@ impl Start {
             stop,
             service,
             tasks: JoinSet::new(),
+            ending: CancellationToken::new(),
         })
     }
 }
