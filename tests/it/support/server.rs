@@ -91,6 +91,14 @@ impl TestServer {
         Self::run(config, Arc::clone(&self.database), Arc::clone(&self.clock)).await
     }
 
+    /// Another replica, whose clock is so many seconds ahead of this one's, or behind it.
+    pub async fn replica_beside(&self, seconds: i64) -> Self {
+        let mut config = self.config.clone();
+        config.listen.set_port(0);
+        let clock = Arc::new(self.clock.beside(seconds));
+        Self::run(config, Arc::clone(&self.database), clock).await
+    }
+
     async fn run(config: Config, database: Arc<TestDatabase>, clock: Arc<ManualClock>) -> Self {
         let mut server = Self {
             address: config.listen,
