@@ -6,10 +6,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::servers::PATH;
-use crate::support::{Answer, Client, EventStream, Program, Upstream};
+use crate::support::{Answer, Client, DEADLINE, EventStream, Program, Upstream};
 
 /// The value of a header.
 const SECRET: &str = "h-s3cret-5f2a";
@@ -184,7 +185,10 @@ fn holding(folder: &Path, text: &str) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_tells_what_was_sealed() {
     let folder = TempDir::new().unwrap();
-    let settings = [("TOOLCAST_LOG", "info,toolcast=trace")];
+    let settings = [
+        ("TOOLCAST_LOG", "info,toolcast=trace"),
+        ("TOOLCAST_CALL_TIMEOUT", "2s"),
+    ];
     let mut program = Program::serve_many(&folder, &settings).await;
     let mut log = program.take_log();
     let logging = TaskTracker::new().spawn(async move {
@@ -207,7 +211,9 @@ async fn nothing_tells_what_was_sealed() {
             ("later", fails_later(&answer)),
         ] {
             let id = told.register(&format!("{name} {when}"), &upstream).await;
-            told.trouble(&mut events, &id).await;
+            let trouble = told.trouble(&mut events, &id);
+            let in_time = timeout(DEADLINE, trouble).await;
+            assert!(in_time.is_ok(), "{name} {when} is no trouble");
             let call = json!({"serverId": id, "toolName": "steady", "arguments": {"a": SECRET}});
             told.post("/api/mcp/tools/execute", &call).await;
             told.post(&format!("{PATH}/{id}/refresh"), &json!({})).await;
