@@ -38,6 +38,7 @@ use http::header::{ACCEPT, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -48,8 +49,8 @@ use self::version::Version;
 use crate::auth::Auth;
 use crate::catalog::{Catalog, ServedServer};
 use crate::feed::Feed;
-use crate::model::Clock;
 use crate::model::ids::ServerId;
+use crate::model::{Clock, McpRequest};
 use crate::net::Net;
 use crate::seal::Sealer;
 
@@ -143,12 +144,41 @@ impl Serve {
         }
     }
 
-    /// What it lives on, each with its name: sessions are ended there, until `stop`.
+    /// What it lives on, each with its name, until `stop`: there sessions are ended, and calls that
+    /// were cancelled on another replica.
     #[must_use]
     pub fn tasks(&self, stop: &CancellationToken) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
         let shared = &self.shared;
         let ending = shared.ends.run(shared.rooms.auth.clone(), stop.clone());
-        vec![("MCP session ends", Box::pin(ending))]
+        let cancelling = self.clone().heed_others(stop.clone());
+        vec![
+            ("MCP session ends", Box::pin(ending)),
+            ("MCP cancellations", Box::pin(cancelling)),
+        ]
+    }
+
+    /// Cancels a call, wherever it runs.
+    fn cancel(&self, request: &McpRequest) {
+        if !self.shared.calls.cancel(request) {
+            self.shared.rooms.feed.cancel(request);
+        }
+    }
+
+    /// Cancels the calls whose end is asked for on other replicas, until told to stop.
+    async fn heed_others(self, stop: CancellationToken) {
+        let mut cancelled = self.shared.rooms.feed.cancelled();
+        let heeding = async {
+            loop {
+                match cancelled.recv().await {
+                    // Most run elsewhere, or ended long ago.
+                    Ok(request) => _ = self.shared.calls.cancel(&request),
+                    // Their calls end by themselves.
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return std::future::pending().await,
+                }
+            }
+        };
+        let _: Option<()> = stop.run_until_cancelled(heeding).await;
     }
 
     /// Answers a request on a workflow server's URL; `body` is read only once it is known who asks.

@@ -16,8 +16,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::support::{
-    Backend, Endpoint, EndpointAnswer, Stage, TestServer, connected, id_of, peers_home,
-    shared_redis, unique_name,
+    Backend, Endpoint, EndpointAnswer, Stage, TestServer, id_of, peers_home, replicas, unique_name,
 };
 
 /// How long a program that has to start, or to come back by itself, may take.
@@ -99,15 +98,7 @@ async fn call_at(stage: &Stage, url: &str) {
 /// Lists, calls, is told of a change that was made on another replica, and goes on after its own
 /// was restarted.
 async fn is_kept_up_to_date(program: &str, args: &[&str], version: &str) {
-    let mut a = TestServer::start_with(Backend::Postgres, |config| {
-        config.redis_url = Some(shared_redis().as_str().into());
-        config.redis_prefix = unique_name("test") + ":";
-        config.allow_private_upstreams = Some(true);
-    })
-    .await;
-    let b = a.replica().await;
-    connected(&a).await;
-    connected(&b).await;
+    let (mut a, b) = replicas(|config| config.allow_private_upstreams = Some(true)).await;
     let stage = Stage::set(&b).await;
     let endpoint = Endpoint::start(EndpointAnswer::ok(r#"{"output":"hello"}"#)).await;
     call_at(&stage, &endpoint.url()).await;

@@ -13,7 +13,10 @@ use toolcast::config::Config;
 use toolcast::feed::Feed;
 use toolcast::model::Clock;
 
-use super::{Backend, Client, DEADLINE, Fresh, ManualClock, TestDatabase};
+use super::{
+    Backend, Client, DEADLINE, Fresh, ManualClock, TestDatabase, connected, shared_redis,
+    unique_name,
+};
 
 /// E-mail and password of the instance admin that every test server starts with.
 pub const ADMIN: (&str, &str) = ("admin@example.com", "correct horse battery staple");
@@ -36,6 +39,20 @@ struct Running {
     catalog: Catalog,
     shutdown: oneshot::Sender<()>,
     done: JoinHandle<anyhow::Result<()>>,
+}
+
+/// Two replicas on one PostgreSQL, which tell each other of changes.
+pub async fn replicas(change: impl FnOnce(&mut Config)) -> (TestServer, TestServer) {
+    let a = TestServer::start_with(Backend::Postgres, |config| {
+        config.redis_url = Some(shared_redis().as_str().into());
+        config.redis_prefix = unique_name("test") + ":";
+        change(config);
+    })
+    .await;
+    let b = a.replica().await;
+    connected(&a).await;
+    connected(&b).await;
+    (a, b)
 }
 
 impl Fresh for TestServer {
