@@ -35,6 +35,7 @@ impl Listening {
     pub(super) async fn run(self, beside: Option<Dialled>, ending: CancellationToken) {
         let beside = ending.run_until_cancelled(self.listen_for_ever(beside));
         if let Some(dialled) = beside.await {
+            // Boxed: what rmcp keeps while it begins is large.
             Box::pin(companion::run(dialled, self.inbox, self.reporter, ending)).await;
         }
     }
