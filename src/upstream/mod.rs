@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -46,7 +47,7 @@ use self::session::Connects;
 use self::supervisor::Supervisor;
 use crate::feed::Feed;
 use crate::model::ids::{ServerId, WorkspaceId};
-use crate::model::{Clock, Command, Outcome, Tool};
+use crate::model::{Clock, Command, ConnectionEvent, Outcome, Tool};
 use crate::seal::{Sealer, token};
 use crate::store::external_servers::{ExternalServer, tools};
 use crate::store::{Db, Result};
@@ -189,7 +190,8 @@ impl Upstream {
         Ok(Some((outcome, listed)))
     }
 
-    /// Calls a tool, through a session of this replica's own. The result is as the server said it.
+    /// Calls a tool, through a session of this replica's own. The result is as the server said it;
+    /// streams on this replica are told which tool was called, and how that went.
     pub async fn call(
         &self,
         server: &ExternalServer,
@@ -198,10 +200,19 @@ impl Upstream {
         limit: Duration,
     ) -> Result<Value, LinkError> {
         let shared = &self.shared;
-        shared
+        let begun = Instant::now();
+        let output = shared
             .calls
             .call(&shared.parts, server, tool, arguments, limit)
-            .await
+            .await;
+        shared.feed.tell(ConnectionEvent {
+            workspace: server.workspace_id.clone(),
+            server: server.id.clone(),
+            at: shared.clock.now(),
+            number: None,
+            what: calls::told(tool, begun.elapsed(), output.as_ref().err()),
+        });
+        output
     }
 
     /// Connects, lists, and ends it again; leaves nothing behind.

@@ -13,7 +13,10 @@ use toolcast::config::Config;
 use toolcast::feed::Feed;
 use toolcast::model::Clock;
 
-use super::{Backend, Client, DEADLINE, Fresh, ManualClock, TestDatabase};
+use super::{
+    Backend, Client, DEADLINE, Fresh, ManualClock, TestDatabase, connected, shared_redis,
+    unique_name,
+};
 
 /// E-mail and password of the instance admin that every test server starts with.
 pub const ADMIN: (&str, &str) = ("admin@example.com", "correct horse battery staple");
@@ -36,6 +39,20 @@ struct Running {
     catalog: Catalog,
     shutdown: oneshot::Sender<()>,
     done: JoinHandle<anyhow::Result<()>>,
+}
+
+/// Two replicas on one PostgreSQL, which tell each other of changes.
+pub async fn replicas(change: impl FnOnce(&mut Config)) -> (TestServer, TestServer) {
+    let a = TestServer::start_with(Backend::Postgres, |config| {
+        config.redis_url = Some(shared_redis().as_str().into());
+        config.redis_prefix = unique_name("test") + ":";
+        change(config);
+    })
+    .await;
+    let b = a.replica().await;
+    connected(&a).await;
+    connected(&b).await;
+    (a, b)
 }
 
 impl Fresh for TestServer {
@@ -72,6 +89,14 @@ impl TestServer {
         config.listen.set_port(0);
         change(&mut config);
         Self::run(config, Arc::clone(&self.database), Arc::clone(&self.clock)).await
+    }
+
+    /// Another replica, whose clock is so many seconds ahead of this one's, or behind it.
+    pub async fn replica_beside(&self, seconds: i64) -> Self {
+        let mut config = self.config.clone();
+        config.listen.set_port(0);
+        let clock = Arc::new(self.clock.beside(seconds));
+        Self::run(config, Arc::clone(&self.database), clock).await
     }
 
     async fn run(config: Config, database: Arc<TestDatabase>, clock: Arc<ManualClock>) -> Self {
