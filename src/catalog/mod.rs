@@ -18,6 +18,7 @@ mod headers;
 pub mod import;
 pub mod input;
 mod limits;
+mod oauth;
 mod offered;
 mod patch;
 mod sample;
@@ -48,6 +49,7 @@ pub use self::external_servers::{
     ConnectionStatus, ExternalServerEdit, NewExternalServer, Planned, Refreshed, Registered,
     ShownServer, TriedOut, TryOut,
 };
+pub use self::oauth::{Came, Reason, SignInEnded, SignInStarted};
 pub use self::external_tools::{Discovered, DiscoveredTool, Freshness, Relisted};
 pub use self::patch::Patch;
 pub use self::sample::{SAMPLE_BYTES, Sample};
