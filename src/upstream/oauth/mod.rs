@@ -7,11 +7,13 @@
 //! restart, and under a lease that the database knows. What would be left of it is reading four
 //! kinds of JSON, and its errors repeat what servers send.
 
+mod ask;
 mod authorize;
 mod challenge;
 mod discover;
 mod error;
 mod register;
+mod scope;
 mod tokens;
 
 use std::time::Duration;
@@ -19,12 +21,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-pub use self::authorize::{Verifier, authorize};
+pub use self::authorize::{Verifier, authorize, check_iss};
 pub use self::challenge::Challenge;
+pub(super) use self::challenge::header_of;
 pub use self::discover::discover;
 pub use self::error::OAuthError;
+use self::error::rejected;
 pub use self::register::register;
-pub use self::tokens::{check_iss, exchange, refresh, revoke};
+pub use self::tokens::{exchange, refresh, revoke};
 use crate::model::Secret;
 
 /// An authorisation server, as found for one MCP server. To be kept with the server's row: what is
@@ -43,8 +47,8 @@ pub struct Server {
     pub revocation_endpoint: Option<Url>,
     /// What it takes as proof of a client at the token endpoint, if it says so.
     pub auth_methods: Option<Vec<String>>,
-    /// Scopes that the MCP server names, if it names any.
-    pub resource_scopes: Option<Vec<String>>,
+    /// Scopes that the MCP server names, with a space between each two, if it names any.
+    pub resource_scopes: Option<String>,
     /// Whether the scope `offline_access` gets refresh tokens.
     pub offline_access: bool,
     /// Whether it promises `iss` in its answers (RFC 9207).
@@ -60,7 +64,25 @@ impl Server {
     /// server names; `None` when nobody names any.
     #[must_use]
     pub fn scope(&self, before: Option<&str>, challenge: Option<&Challenge>) -> Option<String> {
-        todo!()
+        let needed = challenge.and_then(|challenge| challenge.scope.as_deref());
+        let needed = needed.or(self.resource_scopes.as_deref());
+        let named = before.is_some() || needed.is_some();
+        let lasting = (named && self.offline_access).then_some("offline_access");
+        scope::joined(before.into_iter().chain(needed).chain(lasting))
+    }
+
+    /// The first of these proofs of a client that it takes.
+    fn takes(&self, methods: &[ClientAuth]) -> Option<ClientAuth> {
+        let Some(taken) = &self.auth_methods else {
+            // What counts where nothing is said (RFC 8414, 2).
+            return Some(ClientAuth::ClientSecretBasic);
+        };
+        let known: Vec<_> = taken
+            .iter()
+            .filter_map(|name| ClientAuth::named(name))
+            .collect();
+        let mut methods = methods.iter().copied();
+        methods.find(|method| known.contains(method))
     }
 }
 
@@ -74,6 +96,17 @@ pub enum ClientAuth {
     ClientSecretPost,
     /// Not at all: anyone may be it.
     None,
+}
+
+impl ClientAuth {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "client_secret_basic" => Some(Self::ClientSecretBasic),
+            "client_secret_post" => Some(Self::ClientSecretPost),
+            "none" => Some(Self::None),
+            _ => None,
+        }
+    }
 }
 
 /// Who we are to one authorisation server.
@@ -93,7 +126,21 @@ impl Client {
     /// A client that someone registered by hand with this server.
     #[must_use]
     pub fn given(id: String, secret: Option<Secret>, server: &Server) -> Self {
-        todo!()
+        let secret = secret.filter(|secret| !secret.expose().is_empty());
+        let with_secret = [ClientAuth::ClientSecretBasic, ClientAuth::ClientSecretPost];
+        let method = match secret {
+            // Of a server that takes neither, the refusal tells more than a guess.
+            Some(_) => server
+                .takes(&with_secret)
+                .unwrap_or(ClientAuth::ClientSecretBasic),
+            None => ClientAuth::None,
+        };
+        Self {
+            id,
+            secret,
+            method,
+            issuer: server.issuer.clone(),
+        }
     }
 }
 
@@ -120,6 +167,10 @@ pub struct Grant {
     /// What it is good for, if that differs from what was asked for.
     pub scope: Option<String>,
 }
+
+/// What a server is told whose URL, or whose authorisation server's, is not safe (contract 5.9).
+const INSECURE: OAuthError =
+    OAuthError::Protocol("MCP OAuth requires https (or http://localhost for development)");
 
 /// Whether secrets may go there: over https, or without leaving this machine (`localhost`,
 /// 127.0.0.0/8 and `[::1]`).
