@@ -9,7 +9,7 @@ use url::Url;
 use crate::catalog::external_servers::{self, GivenClient};
 use crate::catalog::{Catalog, Error, Result};
 use crate::model::ids::{ServerId, UserId, WorkspaceId};
-use crate::model::{AuthType, Command, Refusal, RefusalKind, Secret, Timestamp};
+use crate::model::{AuthType, Command, Refusal, Secret, Timestamp};
 use crate::seal::{hash_token, token};
 use crate::store::external_servers::ExternalServer;
 use crate::store::oauth::{self, flows};
@@ -244,6 +244,7 @@ fn refused(error: OAuthError) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::RefusalKind;
 
     #[test]
     fn what_is_wrong_is_said_with_the_contracts_status() {

@@ -82,7 +82,7 @@ async fn as_holder(
     failpoint::pass("upstream.tokens.answered", server.as_str()).await;
     match answer {
         Ok(grant) => store(keeper, server, generation, held, grant).await,
-        Err(error) if error.is_final() => {
+        Err(error) if error.ends_grant() => {
             tracing::info!(server.id = %server, "an authorization server takes tokens back");
             reject(keeper, server, generation, unknown(&error)).await
         }
@@ -111,11 +111,10 @@ async fn ask(keeper: &Keeper, server: &ServerId, held: &Held) -> Result<Grant, O
 }
 
 fn unknown(error: &OAuthError) -> Unknown {
-    match error {
-        OAuthError::Rejected {
-            code: Some(code), ..
-        } if code == "invalid_client" || code == "unauthorized_client" => Unknown::Client,
-        _ => Unknown::Grant,
+    if error.ends_client() {
+        Unknown::Client
+    } else {
+        Unknown::Grant
     }
 }
 
