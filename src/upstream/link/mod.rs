@@ -172,7 +172,10 @@ enum Channel {
     /// The GET stream, or one of our own where the server gave no session.
     Get(http::Http),
     /// `subscriptions/listen`, or a session beside it where the server has none.
-    Listen(Option<Box<dial::Dialled>>),
+    Listen {
+        sender: bearer::Sender,
+        beside: Option<Box<dial::Dialled>>,
+    },
 }
 
 /// One conversation. Dropping it ends it without waiting; [`Link::close`] says goodbye.
@@ -206,7 +209,10 @@ impl Link {
             limits,
         };
         let channel = match generation {
-            Generation::Modern => Channel::Listen(None),
+            Generation::Modern => Channel::Listen {
+                sender: bearer::Sender::new(None),
+                beside: None,
+            },
             Generation::Streamable | Generation::Sse => Channel::Same,
         };
         start.link(transport, Arc::default(), channel).await
@@ -248,11 +254,12 @@ impl Link {
                 self.reporter.opened(Push::Sse);
             }
             Channel::Get(_) => return self.open_get().await,
-            Channel::Listen(beside) => {
+            Channel::Listen { sender, beside } => {
                 let beside = beside.take().map(|dialled| *dialled);
                 let listening = listen::Listening {
                     peer: self.requests.peer.clone(),
                     limits,
+                    sender: sender.clone(),
                     inbox: Arc::clone(&self.inbox),
                     reporter: Arc::clone(&self.reporter),
                 };
