@@ -90,7 +90,7 @@ pub async fn revoke(
 /// A form with the client's proof of itself.
 struct Form<'a> {
     client: &'a Client,
-    fields: Serializer<'static, String>,
+    fields: String,
     /// What must not be repeated.
     secrets: Vec<&'a Secret>,
 }
@@ -105,20 +105,22 @@ impl<'a> Form<'a> {
     fn new(client: &'a Client) -> Self {
         let mut form = Self {
             client,
-            fields: Serializer::new(String::new()),
+            fields: String::new(),
             secrets: client.secret.iter().collect(),
         };
         if client.method != ClientAuth::ClientSecretBasic {
-            form.fields.append_pair("client_id", &client.id);
+            form = form.field("client_id", &client.id);
         }
         if let (ClientAuth::ClientSecretPost, Some(secret)) = (client.method, &client.secret) {
-            form.fields.append_pair("client_secret", secret.expose());
+            form = form.field("client_secret", secret.expose());
         }
         form
     }
 
     fn field(mut self, name: &str, value: &str) -> Self {
-        self.fields.append_pair(name, value);
+        let mut fields = Serializer::for_suffix(std::mem::take(&mut self.fields), 0);
+        fields.append_pair(name, value);
+        self.fields = fields.finish();
         self
     }
 
@@ -127,8 +129,8 @@ impl<'a> Form<'a> {
         self.field(name, value.expose())
     }
 
-    fn body(mut self) -> String {
-        self.fields.finish()
+    fn body(&self) -> String {
+        self.fields.clone()
     }
 
     /// `Authorization`, where the client's proof stands there; both parts are encoded first
