@@ -49,8 +49,8 @@ pub use self::external_servers::{
     ConnectionStatus, ExternalServerEdit, NewExternalServer, Planned, Refreshed, Registered,
     ShownServer, TriedOut, TryOut,
 };
-pub use self::oauth::{Came, Reason, SignInEnded, SignInStarted};
 pub use self::external_tools::{Discovered, DiscoveredTool, Freshness, Relisted};
+pub use self::oauth::{Came, Reason, SignInEnded, SignInStarted};
 pub use self::patch::Patch;
 pub use self::sample::{SAMPLE_BYTES, Sample};
 pub use self::served::{Callable, Found, OfferedPage, OfferedTool, ServedServer, Target};

@@ -6,8 +6,8 @@ use url::Url;
 
 use super::actor::Parts;
 use super::headers::open_headers;
-use super::keeper::is_safe;
 use super::link::{Dial, LinkError, Transport};
+use super::oauth::is_safe;
 use super::trouble;
 use crate::model;
 use crate::store::external_servers::ExternalServer;

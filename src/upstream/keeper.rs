@@ -41,7 +41,7 @@ use crate::store::external_servers::ExternalServer;
 use crate::store::{self, Db, oauth};
 
 pub use self::kept::{Begun, Held, lifetime};
-pub use self::wanted::{is_safe, read_kept};
+pub use self::wanted::read_kept;
 pub(super) use self::wanted::wanted;
 
 /// Servers whose tokens wait to be given back.

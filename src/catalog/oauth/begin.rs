@@ -13,8 +13,8 @@ use crate::model::{AuthType, Command, Refusal, Secret, Timestamp};
 use crate::seal::{hash_token, token};
 use crate::store::external_servers::ExternalServer;
 use crate::store::oauth::{self, flows};
-use crate::upstream::keeper::{Begun, is_safe, read_kept};
-use crate::upstream::oauth::{Client, OAuthError, authorize, discover, register};
+use crate::upstream::keeper::{Begun, read_kept};
+use crate::upstream::oauth::{Client, OAuthError, authorize, discover, is_safe, register};
 
 /// How long a step in the database may take (contract 5.9).
 const DATABASE: Duration = Duration::from_secs(4);
@@ -67,8 +67,8 @@ impl Catalog {
         if row.settings.auth_type != AuthType::Oauth {
             return Err(Refusal::invalid("Server is not configured for OAuth").into());
         }
-        let url = Url::parse(&row.settings.url)
-            .map_err(|_| Refusal::invalid("Missing server URL"))?;
+        let url =
+            Url::parse(&row.settings.url).map_err(|_| Refusal::invalid("Missing server URL"))?;
         if !is_safe(&url) {
             let text = "MCP OAuth requires https (or http://localhost for development)";
             return Err(Refusal::invalid(text).into());

@@ -15,8 +15,8 @@ use crate::model::{AuthType, Command, Permission, Secret};
 use crate::seal::hash_token;
 use crate::store::external_servers::{self, ExternalServer, commands};
 use crate::store::oauth::{self, flows};
-use crate::upstream::keeper::{Begun, Held, is_safe, lifetime};
-use crate::upstream::oauth::{Grant, OAuthError, exchange};
+use crate::upstream::keeper::{Begun, Held, lifetime};
+use crate::upstream::oauth::{Grant, OAuthError, exchange, is_safe};
 
 /// How long the exchange of a code may take (contract 5.9).
 const EXCHANGE: Duration = Duration::from_mins(2);
@@ -122,7 +122,10 @@ impl Catalog {
         caller: Result<Option<Caller>>,
         came: Came,
     ) -> SignInEnded {
-        let state = came.state.clone().filter(|state| is_text(state, STATE_CHARS));
+        let state = came
+            .state
+            .clone()
+            .filter(|state| is_text(state, STATE_CHARS));
         let ending = Box::pin(self.ending(auth, caller, came, state.as_deref())).await;
         let (reason, server_id) = match ending {
             Ok(server) => (Reason::Authorized, Some(server)),

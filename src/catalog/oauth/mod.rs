@@ -9,7 +9,7 @@ mod end;
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use url::Url;
 
 use super::Catalog;
@@ -43,18 +43,7 @@ impl Catalog {
     /// where nobody could fetch it: it has to be https.
     #[must_use]
     pub fn client_metadata(&self) -> Option<Value> {
-        let ours = self.ours();
-        let id = ours.metadata_url?;
-        Some(json!({
-            "client_id": id,
-            "client_name": ours.name,
-            "client_uri": self.shared.options.public_url,
-            "redirect_uris": [ours.redirect_uri],
-            "grant_types": ["authorization_code", "refresh_token"],
-            "response_types": ["code"],
-            "token_endpoint_auth_method": "none",
-            "application_type": "web",
-        }))
+        self.ours().document()
     }
 
     /// What was begun by then is over.

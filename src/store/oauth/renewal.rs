@@ -96,11 +96,7 @@ pub async fn prolong(
 }
 
 /// Gives the lease back, with everything as it was.
-pub async fn release(
-    conn: impl Into<Conn<'_>>,
-    server: &ServerId,
-    refresher: &str,
-) -> Result<()> {
+pub async fn release(conn: impl Into<Conn<'_>>, server: &ServerId, refresher: &str) -> Result<()> {
     on!(conn.into(), |c| sqlx::query(
         "UPDATE external_server_oauth SET refresher = NULL, refresh_until = NULL \
          WHERE server_id = $1 AND refresher = $2"
@@ -158,7 +154,8 @@ pub async fn reject(
     generation: i64,
     unknown: Unknown,
 ) -> Result<bool> {
-    let changed = on!(conn.into(), |c| sqlx::query(
+    let changed = on!(conn.into(), |c| {
+        sqlx::query(
         "UPDATE external_server_oauth SET rejected = TRUE, refresher = NULL, \
          refresh_until = NULL, tokens = CASE WHEN $3 THEN NULL ELSE tokens END WHERE server_id = $1 AND generation = $2 AND tokens IS NOT NULL"
     )
@@ -167,6 +164,7 @@ pub async fn reject(
     .bind(unknown == Unknown::Client)
     .execute(c)
     .await
-    .map(|done| done.rows_affected()))?;
+    .map(|done| done.rows_affected())
+    })?;
     Ok(changed == 1)
 }

@@ -130,9 +130,8 @@ mod tests {
 
     #[test]
     fn tokens_are_renewed_ahead_of_their_end() {
-        let of = |seconds| {
-            lifetime(Some(Duration::from_secs(seconds))).map(|l| (l.ends_in, l.renew_in))
-        };
+        let of =
+            |seconds| lifetime(Some(Duration::from_secs(seconds))).map(|l| (l.ends_in, l.renew_in));
         assert_eq!(of(3_600), Some((3_600_000, 3_540_000)));
         assert_eq!(of(60), Some((60_000, 45_000)));
         assert_eq!(of(0), Some((1_000, 750)));

@@ -60,7 +60,14 @@ impl Keeper {
         let giving = incoming.for_each_concurrent(AT_A_TIME, async |returned| {
             let Returned { server, held } = returned;
             let (access, refresh) = (&held.access, held.refresh.as_ref());
-            revoke(&self.shared.net, &held.server, &held.client, access, refresh).await;
+            revoke(
+                &self.shared.net,
+                &held.server,
+                &held.client,
+                access,
+                refresh,
+            )
+            .await;
             tracing::info!(server.id = %server, "tokens were given back");
         });
         let cut = async {

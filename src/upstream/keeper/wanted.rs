@@ -1,11 +1,11 @@
 //! Whether a refused request means that someone has to sign in.
 
-use url::{Host, Url};
+use url::Url;
 
 use crate::model::AuthType;
 use crate::store::external_servers::ExternalServer;
 use crate::upstream::link::{Kind, LinkError};
-use crate::upstream::oauth::Challenge;
+use crate::upstream::oauth::{Challenge, is_safe};
 
 /// Bytes of a challenge that are kept.
 const CHALLENGE_BYTES: usize = 4_096;
@@ -48,41 +48,4 @@ pub fn read_kept(kept: &str) -> Option<Challenge> {
     let (status, header) = kept.split_once(' ')?;
     let header = Some(header).filter(|header| !header.is_empty());
     Some(Challenge::parse(status.parse().ok()?, header))
-}
-
-/// Whether tokens may go to this URL: over https, or not beyond this machine.
-#[must_use]
-pub fn is_safe(url: &Url) -> bool {
-    let loopback = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    url.scheme() == "https" || (url.scheme() == "http" && loopback)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tokens_go_over_https_or_stay_here() {
-        for (url, safe) in [
-            ("https://a.example/mcp", true),
-            ("http://localhost:1/", true),
-            ("http://127.0.0.1/", true),
-            ("http://127.9.8.7:80/mcp", true),
-            ("http://[::1]:3/", true),
-            ("http://a.example/", false),
-            ("http://localhost.a.example/", false),
-            ("http://128.0.0.1/", false),
-            ("http://[::2]/", false),
-            ("http://10.0.0.1/", false),
-            ("ftp://localhost/", false),
-        ] {
-            let parsed = Url::parse(url).expect(url);
-            assert_eq!(is_safe(&parsed), safe, "{url}");
-        }
-    }
 }
