@@ -43,6 +43,7 @@ mod obstacles;
 mod pages;
 mod peers_conformance;
 mod peers_link;
+mod peers_oauth;
 mod peers_serve;
 mod people;
 mod relay;
