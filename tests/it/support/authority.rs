@@ -32,6 +32,8 @@ pub enum Tokens {
     Granted,
     /// It is granted, and the answer never arrives.
     Lost,
+    /// It is refused, whatever it brings.
+    Refused,
     /// The service is away.
     Away,
 }
@@ -57,7 +59,11 @@ struct Inner {
     /// What the next token requests come to; then they are granted.
     planned: Vec<Tokens>,
     away: bool,
+    /// Whether a refresh token may be used again.
+    forgives: bool,
     no_registration: bool,
+    /// What a registration is answered with.
+    registration: Option<(u16, String)>,
     codes: HashMap<String, Fields>,
     access: HashMap<String, Access>,
     refresh: HashMap<String, Refresh>,
@@ -161,6 +167,16 @@ impl Authority {
     /// Whether nothing but the MCP server answers.
     pub fn be_away(&self, away: bool) {
         self.shared.inner().away = away;
+    }
+
+    /// Refresh tokens may be used again.
+    pub fn forgive(&self) {
+        self.shared.inner().forgives = true;
+    }
+
+    /// What registrations are answered with.
+    pub fn answer_registrations(&self, status: u16, body: &str) {
+        self.shared.inner().registration = Some((status, body.to_owned()));
     }
 
     /// Clients cannot register themselves.
@@ -272,6 +288,9 @@ async fn register(State(shared): State<Arc<Shared>>, Json(asked): Json<Value>) -
     let name = asked["client_name"].as_str().unwrap().to_owned();
     let fields = Fields::from([("client_name".to_owned(), name)]);
     inner.asked.push(("/register".to_owned(), fields));
+    if let Some((status, body)) = inner.registration.clone() {
+        return (StatusCode::from_u16(status).unwrap(), body).into_response();
+    }
     let id = inner.fresh("client");
     (StatusCode::CREATED, Json(json!({"client_id": id}))).into_response()
 }
@@ -312,6 +331,9 @@ async fn grant(State(shared): State<Arc<Shared>>, Form(asked): Form<Fields>) -> 
     if inner.away || planned == Tokens::Away {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
+    if planned == Tokens::Refused {
+        return refuse("invalid_grant");
+    }
     let granted = match asked["grant_type"].as_str() {
         "authorization_code" => for_code(&mut inner, &asked),
         "refresh_token" => for_refresh(&mut inner, &asked),
@@ -349,7 +371,7 @@ fn for_refresh(inner: &mut Inner, asked: &Fields) -> Result<Value, &'static str>
     let known = known.ok_or("invalid_grant")?;
     let family = known.family;
     let used = std::mem::replace(&mut known.used, true);
-    if used {
+    if used && !inner.forgives {
         // Someone has a token that was another's.
         inner.dead.push(family);
         inner.access.retain(|_, access| access.family != family);

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -72,6 +73,15 @@ impl TestServer {
         config.listen.set_port(0);
         change(&mut config);
         Self::run(config, Arc::clone(&self.database), Arc::clone(&self.clock)).await
+    }
+
+    /// Another replica whose clock goes ahead of this one's.
+    pub async fn replica_ahead(&self, by: Duration) -> Self {
+        let mut config = self.config.clone();
+        config.listen.set_port(0);
+        let clock = Arc::<ManualClock>::default();
+        clock.advance(by);
+        Self::run(config, Arc::clone(&self.database), clock).await
     }
 
     async fn run(config: Config, database: Arc<TestDatabase>, clock: Arc<ManualClock>) -> Self {
