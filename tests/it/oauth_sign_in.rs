@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::link::net;
 use crate::servers::PATH;
-use crate::support::{Authority, Backend, Client, DEADLINE, Fresh, Mcp};
+use crate::support::{Authority, Backend, Client, DEADLINE, Fresh, Mcp, Program};
 use crate::upstream_live::{House, View, change};
 
 /// A service, and a server that wants someone to sign in.
@@ -106,8 +106,19 @@ pub(crate) async fn come_back(client: &Client, path: &str) -> Value {
     let told = reply.text.split("data-told=\"").nth(1).expect("the page");
     let told = told.split('"').next().unwrap();
     assert!(!told.contains(['<', '>', '\'']), "{told}");
-    let told = told.replace("&#34;", "\"").replace("&#38;", "&");
-    serde_json::from_str(&told.replace("&quot;", "\"")).expect(&told)
+    let escaped = [
+        ("&#34;", "\""),
+        ("&#39;", "'"),
+        ("&#60;", "<"),
+        ("&#62;", ">"),
+        ("&#38;", "&"),
+    ];
+    let told = escaped
+        .iter()
+        .fold(told.to_owned(), |told, (escaped, plain)| {
+            told.replace(escaped, plain)
+        });
+    serde_json::from_str(&told).expect(&told)
 }
 
 both! {
@@ -167,5 +178,71 @@ both! {
         called.await.data(200);
         let again = door.client().get(&door.start()).await;
         assert_eq!(again.text, r#"{"status":"already_authorized"}"#);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_secret_is_in_any_log_event_or_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = [
+        ("TOOLCAST_ALLOW_PRIVATE_UPSTREAMS", "true"),
+        ("TOOLCAST_LOG", "trace"),
+    ];
+    let program = Program::serve(&folder, &settings).await;
+    let client = program.admin().await;
+    let workspace = client.workspace().await;
+    let seen = View { client, workspace };
+    let mcp = Mcp::with(&["a"]).await;
+    let authority = Authority::before(&mcp.url()).await;
+    let id = seen.register("Door", &authority.url()).await;
+    seen.until_state(&id, "AUTHENTICATING").await;
+    let mut events = seen.client.events(&seen.workspace).await;
+    let reply = seen.client.get(&start(&seen.workspace, &id)).await;
+    let began: Value = serde_json::from_str(&reply.text).unwrap();
+    let url: url::Url = began["authorizationUrl"].as_str().unwrap().parse().unwrap();
+    let state = url.query_pairs().find(|(name, _)| name == "state");
+    let state = state.unwrap().1.into_owned();
+    let told = come_back(&seen.client, &back_from(url.as_str()).await).await;
+    assert_eq!(told["reason"], "authorized");
+    seen.until_state(&id, "READY").await;
+    authority.end_access();
+    let path = seen.at(&format!("{PATH}/{id}/refresh"));
+    let refresh = async || seen.client.post(&path).json(&json!({})).await.data(200);
+    refresh().await;
+    assert_eq!(authority.grants("refresh_token"), 1);
+    authority.end_grants();
+    refresh().await;
+    seen.until_state(&id, "AUTHENTICATING").await;
+    // The stored rows, before and after they go into the main file.
+    let mut stored = Vec::new();
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let path = file.unwrap().path();
+        if path.is_file() {
+            stored.extend(std::fs::read(path).unwrap());
+        }
+    }
+    let stored = String::from_utf8_lossy(&stored).into_owned();
+    assert!(stored.contains("external_server_oauth"));
+    let mut told = String::new();
+    while let Ok(frame) =
+        tokio::time::timeout(Duration::from_millis(500), events.next_event()).await
+    {
+        told.push_str(&format!("{frame:?}"));
+    }
+    assert!(told.contains("AUTHENTICATING"));
+    program.signal("TERM").await;
+    let (_, output, log) = program.end().await;
+    assert!(log.contains("tokens were renewed"), "{log}");
+    let secrets = authority.secrets();
+    assert!(secrets.len() >= 5, "{secrets:?}");
+    for secret in secrets.into_iter().chain([state]) {
+        for (place, text) in [
+            ("log", &log),
+            ("output", &output),
+            ("events", &told),
+            ("rows", &stored),
+        ] {
+            assert!(!text.contains(&secret), "{secret} in the {place}");
+        }
     }
 }

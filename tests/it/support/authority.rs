@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 /// What a form or a query holds.
-pub type Fields = HashMap<String, String>;
+type Fields = HashMap<String, String>;
 
 /// What a token request comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,8 +189,8 @@ impl Authority {
         self.shared.held.send_replace(held);
     }
 
-    /// What was asked for at a path, oldest first.
-    pub fn asked(&self, path: &str) -> Vec<Fields> {
+    /// What was asked for at a path, oldest first: the fields of each form or query.
+    pub fn asked(&self, path: &str) -> Vec<HashMap<String, String>> {
         let inner = self.shared.inner();
         let asked = inner.asked.iter().filter(|(at, _)| at == path);
         asked.map(|(_, fields)| fields.clone()).collect()

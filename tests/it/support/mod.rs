@@ -26,7 +26,7 @@ mod workspace;
 
 use std::time::Duration;
 
-pub use authority::{Authority, Fields, Tokens};
+pub use authority::{Authority, Tokens};
 pub use browser::Browser;
 pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;
