@@ -18,7 +18,8 @@ const NO_DESCRIPTION: OAuthError =
 /// What an MCP server says of itself (RFC 9728).
 #[derive(Debug, Default, Deserialize)]
 struct Resource {
-    resource: Option<String>,
+    #[serde(rename = "resource")]
+    name: Option<String>,
     #[serde(default)]
     authorization_servers: Vec<String>,
     scopes_supported: Option<Vec<String>>,
@@ -116,14 +117,10 @@ fn own_name(resource: &Resource, server: &Url) -> Result<String, OAuthError> {
                 && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
     };
-    resource
-        .resource
-        .as_ref()
-        .filter(fits)
-        .cloned()
-        .ok_or(OAuthError::Mismatch(
-            "The server's metadata describes another server",
-        ))
+    let name = resource.name.as_ref();
+    name.filter(fits).cloned().ok_or(OAuthError::Mismatch(
+        "The server's metadata describes another server",
+    ))
 }
 
 /// The name of a server that gives itself none: without query, which may hold a secret.

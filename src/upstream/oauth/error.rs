@@ -90,7 +90,7 @@ pub(super) fn rejected(answer: &Answer, secrets: &[&Secret]) -> OAuthError {
         (None, Some(text)) => format!("Authorization server: {text}"),
         (None, None) => format!("Authorization server: HTTP status {}", answer.status),
     };
-    let text = shortened(hidden(text, secrets));
+    let text = shortened(&hidden(text, secrets));
     OAuthError::Rejected { code, text }
 }
 
@@ -127,7 +127,7 @@ fn hidden(mut text: String, secrets: &[&Secret]) -> String {
     text
 }
 
-fn shortened(text: String) -> String {
+fn shortened(text: &str) -> String {
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     match text.char_indices().nth(MAX_TEXT) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -184,3 +184,6 @@ pub fn is_safe(url: &Url) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

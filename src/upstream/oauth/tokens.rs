@@ -73,13 +73,16 @@ pub async fn revoke(
     let Some(endpoint) = &server.revocation_endpoint else {
         return;
     };
+    if client.issuer != server.issuer {
+        return;
+    }
     let refresh = refresh.map(|token| ("refresh_token", token));
     for (hint, token) in refresh.into_iter().chain([("access_token", access)]) {
         let form = Form::new(client)
             .secret("token", token)
             .field("token_type_hint", hint);
         let Ok(basic) = form.basic() else { return };
-        let asked = ask::post_form(net, endpoint, form.body(), basic, Some(RETURNING));
+        let asked = ask::post_form(net, endpoint, form.body, basic, Some(RETURNING));
         match asked.await {
             Ok(answer) => tracing::debug!(answer.status, hint, "a token was returned"),
             Err(error) => tracing::debug!(hint, "a token was not returned: {error}"),
@@ -90,7 +93,7 @@ pub async fn revoke(
 /// A form with the client's proof of itself.
 struct Form<'a> {
     client: &'a Client,
-    fields: String,
+    body: String,
     /// What must not be repeated.
     secrets: Vec<&'a Secret>,
 }
@@ -103,34 +106,29 @@ impl fmt::Debug for Form<'_> {
 
 impl<'a> Form<'a> {
     fn new(client: &'a Client) -> Self {
-        let mut form = Self {
+        let form = Self {
             client,
-            fields: String::new(),
+            body: String::new(),
             secrets: client.secret.iter().collect(),
         };
-        if client.method != ClientAuth::ClientSecretBasic {
-            form = form.field("client_id", &client.id);
+        match (client.method, &client.secret) {
+            (ClientAuth::ClientSecretBasic, _) => form,
+            (ClientAuth::ClientSecretPost, Some(secret)) => form
+                .field("client_id", &client.id)
+                .field("client_secret", secret.expose()),
+            _ => form.field("client_id", &client.id),
         }
-        if let (ClientAuth::ClientSecretPost, Some(secret)) = (client.method, &client.secret) {
-            form = form.field("client_secret", secret.expose());
-        }
-        form
     }
 
     fn field(mut self, name: &str, value: &str) -> Self {
-        let mut fields = Serializer::for_suffix(std::mem::take(&mut self.fields), 0);
-        fields.append_pair(name, value);
-        self.fields = fields.finish();
+        let mut pairs = Serializer::new(std::mem::take(&mut self.body));
+        self.body = pairs.append_pair(name, value).finish();
         self
     }
 
     fn secret(mut self, name: &str, value: &'a Secret) -> Self {
         self.secrets.push(value);
         self.field(name, value.expose())
-    }
-
-    fn body(&self) -> String {
-        self.fields.clone()
     }
 
     /// `Authorization`, where the client's proof stands there; both parts are encoded first
@@ -156,10 +154,8 @@ impl<'a> Form<'a> {
             ));
         }
         let basic = self.basic()?;
-        let secrets = self.secrets.clone();
-        let endpoint = &server.token_endpoint;
-        let answer = ask::post_form(net, endpoint, self.body(), basic, None).await?;
-        granted(&answer, &secrets)
+        let answer = ask::post_form(net, &server.token_endpoint, self.body, basic, None).await?;
+        granted(&answer, &self.secrets)
     }
 }
 
