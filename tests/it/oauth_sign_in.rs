@@ -242,7 +242,7 @@ async fn no_secret_is_in_any_log_event_or_row() {
     let log = reading.await.unwrap();
     assert!(log.contains("tokens were renewed"), "{log}");
     let secrets = authority.secrets();
-    assert!(secrets.len() >= 5, "{secrets:?}");
+    assert!(secrets.len() >= 6, "{secrets:?}");
     for secret in secrets.into_iter().chain([state]) {
         for (place, text) in [("log", &log), ("events", &told), ("rows", &stored)] {
             assert!(!text.contains(&secret), "{secret} in the {place}");

@@ -69,7 +69,9 @@ struct Inner {
     refresh: HashMap<String, Refresh>,
     dead: Vec<usize>,
     families: usize,
-    count: usize,
+    /// Codes and tokens.
+    made: Vec<String>,
+    clients: usize,
     asked: Vec<(String, Fields)>,
     refused: usize,
 }
@@ -213,15 +215,9 @@ impl Authority {
     pub fn secrets(&self) -> Vec<String> {
         let inner = self.shared.inner();
         let sent = inner.asked.iter().flat_map(|(_, fields)| fields.iter());
-        let sent = sent.filter(|(name, _)| {
-            matches!(
-                name.as_str(),
-                "code" | "code_verifier" | "refresh_token" | "token" | "client_secret"
-            )
-        });
-        let tokens = inner.access.keys().chain(inner.refresh.keys());
+        let sent = sent.filter(|(name, _)| *name == "code_verifier");
         let sent = sent.map(|(_, value)| value);
-        sent.chain(tokens).cloned().collect()
+        sent.chain(&inner.made).cloned().collect()
     }
 }
 
@@ -231,8 +227,10 @@ impl Inner {
     }
 
     fn fresh(&mut self, what: &str) -> String {
-        self.count += 1;
-        format!("{what}-{}-{}", self.address.unwrap().port(), self.count)
+        let number = self.made.len();
+        let made = format!("{what}-{}-{number}", self.address.unwrap().port());
+        self.made.push(made.clone());
+        made
     }
 
     fn granted(&mut self, family: usize, scope: Option<&String>) -> Value {
@@ -291,7 +289,8 @@ async fn register(State(shared): State<Arc<Shared>>, Json(asked): Json<Value>) -
     if let Some((status, body)) = inner.registration.clone() {
         return (StatusCode::from_u16(status).unwrap(), body).into_response();
     }
-    let id = inner.fresh("client");
+    inner.clients += 1;
+    let id = format!("client-{}", inner.clients);
     (StatusCode::CREATED, Json(json!({"client_id": id}))).into_response()
 }
 
