@@ -117,6 +117,11 @@ pub struct Config {
         value_parser = values::count)]
     pub connects_per_workspace: usize,
 
+    /// Time that a tool of an external server may take
+    #[arg(long, env = "TOOLCAST_CALL_TIMEOUT", value_name = "TOOLCAST_CALL_TIMEOUT",
+        hide_env = true, default_value = "5m", value_parser = values::call_timeout)]
+    pub call_timeout: Duration,
+
     /// E-mail of the first instance admin; goes with the password; ignored once there are users
     #[arg(
         long,

@@ -32,16 +32,21 @@ pub fn start(config: &Config) -> Result<(), TryInitError> {
     Ok(())
 }
 
-/// PostgreSQL notes that what a migration is to make "if it does not exist" exists: no news, unless
-/// someone asks for it.
+/// Without what two libraries say of themselves, unless someone asks for it by name: PostgreSQL notes
+/// that what a migration is to make "if it does not exist" exists, which is no news, and rmcp repeats
+/// what external servers say, who may quote the credentials that they were sent.
 fn quiet(log: &Targets) -> Targets {
     const NOTES: &str = "sqlx::postgres::notice";
-    let asked = log.iter().any(|(target, _)| target.starts_with("sqlx"));
+    let asked = |library| log.iter().any(|(target, _)| target.starts_with(library));
     let level = log.default_level().unwrap_or(LevelFilter::OFF);
-    if asked || level < LevelFilter::INFO {
-        return log.clone();
+    let mut quiet = log.clone();
+    if !asked("sqlx") && level >= LevelFilter::INFO {
+        quiet = quiet.with_target(NOTES, LevelFilter::WARN);
     }
-    log.clone().with_target(NOTES, LevelFilter::WARN)
+    if !asked("rmcp") {
+        quiet = quiet.with_target("rmcp", LevelFilter::OFF);
+    }
+    quiet
 }
 
 /// As a log line, so that it has the request's id and does not break up a log of JSON.

@@ -15,6 +15,13 @@
 //!
 //! measures instead how much later a change reaches the streams of another replica than those of
 //! the one that made it.
+//!
+//! ```text
+//! cargo run --release --example fanout -- --external 200
+//! ```
+//!
+//! measures instead what it costs to watch external servers that have nothing to say: every other
+//! one tells of changes, the rest are asked.
 
 #![expect(
     clippy::unwrap_used,
@@ -24,11 +31,13 @@
 mod across;
 mod bare;
 mod drive;
+mod external;
 mod load;
 mod process;
 mod service;
 mod stage;
 mod table;
+mod upstreams;
 
 use clap::{Parser, ValueEnum};
 
@@ -57,6 +66,12 @@ struct Options {
     /// An empty PostgreSQL database for all replicas; one replica alone has a fresh SQLite file
     #[arg(long)]
     database: Option<String>,
+    /// External servers to watch at rest, instead of telling streams
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    external: usize,
+    /// How long each part of `--external` is measured, and waited for before
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
     /// What this process is; set by the program itself
     #[arg(long, hide = true)]
     role: Option<Role>,
@@ -70,15 +85,19 @@ enum Role {
     Service,
     /// The loop it is compared with.
     Bare,
+    /// Idle external servers.
+    Upstreams,
 }
 
 fn main() {
     let options = Options::parse();
     match options.role {
         None if options.replicas > 1 => across::run(&options),
+        None if options.external > 0 => external::run(&options),
         None => drive::run(&options),
         Some(Role::Load) => load::run(),
         Some(Role::Service) => service::run(&options),
         Some(Role::Bare) => bare::run(),
+        Some(Role::Upstreams) => upstreams::run(),
     }
 }

@@ -67,6 +67,24 @@ impl Stage {
         self.call(&workspace.cookie, &Method::PATCH, &workspace.tool, &body);
     }
 
+    /// Has an external server watched in the first workspace.
+    pub(crate) fn register(&self, name: &str, url: &str) {
+        let workspace = &self.workspaces[0];
+        let body = json!({
+            "workspaceId": workspace.id, "name": name, "transport": "auto", "url": url,
+        });
+        self.call(&workspace.cookie, &Method::POST, "/api/mcp/servers", &body);
+    }
+
+    /// How many external servers of the first workspace are ready.
+    pub(crate) fn ready(&self) -> usize {
+        let workspace = &self.workspaces[0];
+        let path = format!("/api/mcp/connections?workspaceId={}", workspace.id);
+        let listed = self.call(&workspace.cookie, &Method::GET, &path, &json!({}));
+        let connections = listed["connections"].as_array().unwrap().iter();
+        connections.filter(|one| one["state"] == "READY").count()
+    }
+
     /// Waits until a replica has its Redis: without, it would be measured how long one looks.
     pub(crate) fn wait_for_redis(&self, url: &str) {
         for _ in 0..100 {

@@ -249,7 +249,7 @@ async fn measure(options: &Options) {
         let (took, mut times) = run(&stage, make, &params, options).await;
         times.sort_unstable();
         let at = |part: usize| millis(times[(times.len() - 1) * part / 100]);
-        let rate = times.len() as u128 * 1_000 / took.as_millis();
+        let rate = times.len() as u128 * 1_000_000 / took.as_micros();
         println!("| {name} | {rate} | {:.1} | {:.1} |", at(50), at(99));
     }
     drop(service);

@@ -56,6 +56,7 @@ impl Ground {
         let options = catalog::Options {
             public_url,
             allowed_domains: config.allowed_mcp_domains.clone(),
+            call: config.call_timeout,
         };
         let outside = (self.net, upstream.clone());
         let catalog = Catalog::new(

@@ -7,11 +7,15 @@ use crate::feed::{Rights, Verdict};
 use crate::model::ids::UserId;
 use crate::model::{Credential, Ended, Holder, Timestamp};
 use crate::store::rights::{Asked, Found, look};
-use crate::store::{Error, Result};
+use crate::store::{Error, Handle, Result};
 
 impl Auth {
-    /// One verdict for each holder, in order, from one query.
-    pub async fn check_holders(&self, holders: &[Holder]) -> Result<Vec<Verdict>> {
+    /// One verdict for each holder, in order, from one query on this connection.
+    pub async fn check_holders(
+        &self,
+        mut connection: Handle,
+        holders: &[Holder],
+    ) -> Result<Vec<Verdict>> {
         let asked: Vec<Asked<'_>> = (0..)
             .zip(holders)
             .map(|(n, holder)| {
@@ -41,7 +45,7 @@ impl Auth {
                 }
             })
             .collect();
-        let found = look(&mut self.shared.db.read().await?, &asked).await?;
+        let found = look(&mut connection, &asked).await?;
         if found.len() != holders.len() {
             return Err(Error::Corrupt("not one answer for each holder".to_owned()));
         }
@@ -54,8 +58,12 @@ impl Auth {
 }
 
 impl Rights for Auth {
-    fn check<'a>(&'a self, holders: &'a [Holder]) -> BoxFuture<'a, Result<Vec<Verdict>>> {
-        Box::pin(self.check_holders(holders))
+    fn check<'a>(
+        &'a self,
+        connection: Handle,
+        holders: &'a [Holder],
+    ) -> BoxFuture<'a, Result<Vec<Verdict>>> {
+        Box::pin(self.check_holders(connection, holders))
     }
 }
 

@@ -13,8 +13,6 @@ use crate::upstream::link::{Kind, LinkError};
 
 /// How old a list is before it is listed anew for a tool that is not in it.
 const SINCE: Duration = Duration::from_secs(5);
-/// How long a call may take.
-const CALL: Duration = Duration::from_mins(5);
 /// Characters of a tool's name that a message repeats.
 const NAME_CHARS: usize = 200;
 /// Tools that a message names.
@@ -53,7 +51,8 @@ impl Catalog {
                 Refusal::invalid(format!("Invalid arguments for tool {}: {why}", cut(tool)))
             })?;
         }
-        let output = self.upstream().call(&row, tool, arguments, CALL).await;
+        let limit = self.shared.options.call;
+        let output = self.upstream().call(&row, tool, arguments, limit).await;
         let output = output.map_err(refused_call)?;
         if output.get("isError").and_then(Value::as_bool) == Some(true) {
             return Err(Refusal::invalid(said(&output)).into());

@@ -30,6 +30,7 @@ mod workflow_servers;
 mod workflows;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use url::Url;
 
@@ -69,6 +70,8 @@ pub struct Options {
     pub public_url: Url,
     /// The only hosts that external servers may have; empty for any.
     pub allowed_domains: Vec<String>,
+    /// How long a call of an external server's tool may take.
+    pub call: Duration,
 }
 
 /// Workflows, workflow servers and tools. A cheap handle.

@@ -209,6 +209,14 @@ pub(super) fn poll_interval(text: &str) -> Result<Duration, &'static str> {
         .ok_or("expected a time from 100ms to 1h, such as 30s")
 }
 
+pub(super) fn call_timeout(text: &str) -> Result<Duration, &'static str> {
+    const LONGEST: Duration = Duration::from_hours(1);
+    const SHORTEST: Duration = Duration::from_secs(1);
+    duration(text)
+        .filter(|limit| (SHORTEST..=LONGEST).contains(limit))
+        .ok_or("expected a time from 1s to 1h, such as 5m")
+}
+
 pub(super) fn feed_keep(text: &str) -> Result<Duration, &'static str> {
     const SHORTEST: Duration = Duration::from_mins(1);
     duration(text)

@@ -15,7 +15,7 @@ use super::hub::Hub;
 use super::line::Line;
 use super::rights::{Rights, Verdict};
 use crate::model::Holder;
-use crate::store::{Db, Error, Result, revocations};
+use crate::store::{Db, Error, Handle, Result, revocations};
 
 /// Holders one query asks about.
 const HOLDERS_A_QUERY: usize = 500;
@@ -53,12 +53,19 @@ impl Access {
         let _ = self.rights.set(rights);
     }
 
+    /// Whether someone may have the stream that they ask for.
+    pub(super) async fn admit(&self, holder: &Holder) -> Result<Option<Verdict>> {
+        let connection = self.db.read().await?;
+        let verdicts = self.check(connection, std::slice::from_ref(holder)).await?;
+        Ok(verdicts.first().copied())
+    }
+
     /// One verdict for each holder.
-    pub(super) async fn check(&self, holders: &[Holder]) -> Result<Vec<Verdict>> {
+    async fn check(&self, connection: Handle, holders: &[Holder]) -> Result<Vec<Verdict>> {
         let rights = self.rights.get().ok_or_else(|| {
             Error::Corrupt("streams are opened before the feed was started".to_owned())
         })?;
-        let verdicts = rights.check(holders).await?;
+        let verdicts = rights.check(connection, holders).await?;
         if verdicts.len() == holders.len() {
             Ok(verdicts)
         } else {
@@ -153,13 +160,14 @@ impl Access {
         Ok(())
     }
 
-    /// One verdict for each distinct holder.
+    /// One verdict for each distinct holder of an open stream: however busy requests keep their
+    /// connections, streams go on.
     async fn verdicts(&self, lines: &[Arc<Line>]) -> Result<HashMap<Holder, Verdict>> {
         let distinct: HashSet<&Holder> = lines.iter().map(|line| &line.holder).collect();
         let holders: Vec<Holder> = distinct.into_iter().cloned().collect();
         let mut verdicts = Vec::with_capacity(holders.len());
         for some in holders.chunks(HOLDERS_A_QUERY) {
-            verdicts.extend(self.check(some).await?);
+            verdicts.extend(self.check(self.db.feed().await?, some).await?);
         }
         Ok(holders.into_iter().zip(verdicts).collect())
     }

@@ -1,12 +1,14 @@
 //! Where the sessions with external servers stand, as the streams of a topic are told.
 //!
-//! Not in the ring: of each server there is its newest state and its newest other event, so a slow
-//! reader gets the newest and nothing queues. What a state frame says is read from the server's
+//! Not in the ring: of each server there is its newest state and its newest other event of each
+//! kind, so a slow reader gets the newest and nothing queues. What a state frame says is read from the server's
 //! row, never from a message, after which rights are brought up to date as for everything that is
 //! read; what is only told waits for the same reading. So frames can be neither forged nor permuted,
 //! and end where the rows do.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,13 +16,16 @@ use bytes::Bytes;
 use super::frame::{self, Frames};
 use super::line::Line;
 use crate::model::ids::ServerId;
-use crate::model::{ConnectionEvent, EventNumber, Standing};
+use crate::model::{ConnectionEvent, EventNumber, Standing, Told};
 use crate::store::external_servers::standings::Summary;
 
 /// Servers that are looked at one by one; more and all of them are.
 const SERVERS: usize = 64;
 /// Servers that are gone whose last frame is kept for slow readers.
 const GONE: usize = 64;
+
+/// A step on the way does not take the place of an error.
+type Kind = Discriminant<Told>;
 
 /// Whether states that are known are told once more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +43,7 @@ pub(super) struct Asks {
     /// See [`Anew`].
     again: bool,
     servers: BTreeSet<ServerId>,
-    told: HashMap<ServerId, ConnectionEvent>,
+    told: HashMap<(ServerId, Kind), ConnectionEvent>,
     /// Streams that have to be woken when it is done, whatever it brings.
     waiting: Vec<Arc<Line>>,
     /// Looks at everything that were begun.
@@ -51,7 +56,7 @@ pub(super) struct Look {
     everything: bool,
     again: bool,
     servers: BTreeSet<ServerId>,
-    told: HashMap<ServerId, ConnectionEvent>,
+    told: HashMap<(ServerId, Kind), ConnectionEvent>,
     waiting: Vec<Arc<Line>>,
     /// Which look at everything it is, or the last one that was.
     round: u64,
@@ -80,12 +85,13 @@ impl Asks {
         }
     }
 
-    /// Shown after the next look, unless a newer one of its server comes before.
+    /// Shown after the next look, unless a newer one of its server and kind comes before.
     pub(super) fn tell(&mut self, event: ConnectionEvent) {
         self.server(&event.server);
-        let known = self.told.get(&event.server);
-        if known.is_none_or(|known| known.number < event.number) {
-            self.told.insert(event.server.clone(), event);
+        let of = (event.server.clone(), discriminant(&event.what));
+        let known = self.told.get(&of);
+        if event.number.is_none() || known.is_none_or(|known| known.number < event.number) {
+            self.told.insert(of, event);
         }
     }
 
@@ -162,7 +168,9 @@ pub(super) struct Slots {
 struct Server {
     standing: Standing,
     state: u64,
-    other: Option<(EventNumber, u64)>,
+    others: HashMap<Kind, u64>,
+    /// Of the newest of those that the owner told.
+    told: Option<EventNumber>,
 }
 
 #[derive(Debug)]
@@ -242,7 +250,9 @@ impl Slots {
         for standing in found.into_values() {
             self.stand(standing, look.again, frames);
         }
-        for event in look.told.values() {
+        let mut told: Vec<&ConnectionEvent> = look.told.values().collect();
+        told.sort_unstable_by_key(|event| event.number);
+        for event in told {
             self.tell(event);
         }
         self.summary = Summary::of(self.servers.values().map(|server| &server.standing));
@@ -260,35 +270,44 @@ impl Slots {
         if known.is_some_and(|known| known.standing == *standing && !again) {
             return;
         }
-        let other = known.and_then(|known| known.other);
-        if let Some(old) = known.map(|known| known.state) {
-            self.frames.remove(&old);
-        }
         let state = self.push(Slot::State(frames.state(standing)));
-        let server = Server {
-            standing: standing.clone(),
-            state,
-            other,
-        };
-        self.servers.insert(standing.server.clone(), server);
+        let id = standing.server.clone();
+        let standing = standing.clone();
+        match self.servers.entry(id) {
+            Entry::Occupied(mut server) => {
+                let server = server.get_mut();
+                self.frames.remove(&server.state);
+                (server.state, server.standing) = (state, standing);
+            }
+            Entry::Vacant(none) => {
+                none.insert(Server {
+                    standing,
+                    state,
+                    others: HashMap::new(),
+                    told: None,
+                });
+            }
+        }
     }
 
     /// What an owner tells that is no longer one, or of a server that is gone, is not shown.
     fn tell(&mut self, event: &ConnectionEvent) {
-        let Some(server) = self.servers.get(&event.server) else {
+        let Some(server) = self.servers.get_mut(&event.server) else {
             return;
         };
-        let newer = server.other.is_none_or(|(known, _)| known < event.number);
-        if !newer || event.number.fence < server.standing.number.fence {
-            return;
+        if let Some(number) = event.number {
+            let newer = server.told.is_none_or(|known| known < number);
+            if !newer || number.fence < server.standing.number.fence {
+                return;
+            }
+            server.told = Some(number);
         }
+        self.newest += 1;
         let frame = frame::told(event, &server.standing);
-        if let Some((_, old)) = server.other {
+        self.frames.insert(self.newest, Slot::Other(frame));
+        let old = server.others.insert(discriminant(&event.what), self.newest);
+        if let Some(old) = old {
             self.frames.remove(&old);
-        }
-        let at = self.push(Slot::Other(frame));
-        if let Some(server) = self.servers.get_mut(&event.server) {
-            server.other = Some((event.number, at));
         }
     }
 
@@ -298,8 +317,8 @@ impl Slots {
             return;
         };
         self.frames.remove(&server.state);
-        if let Some((_, other)) = server.other {
-            self.frames.remove(&other);
+        for other in server.others.values() {
+            self.frames.remove(other);
         }
         let at = self.push(Slot::Other(frames.gone(server.standing)));
         self.gone.push_back(at);
@@ -321,3 +340,6 @@ impl Place {
         };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,20 +1,19 @@
 //! What an MCP client follows: one workflow server, told of in few words.
 //!
-//! MCP's notification says no more than "list again". So one stands for a whole burst: it comes
-//! [`BURST`] after the burst's first change. Nothing is replayed: a client that comes back learns
+//! MCP's notification says no more than "list again". So one stands for a whole burst: it comes a
+//! moment after the burst's first change ([`Burst`]). Nothing is replayed: a client that comes back learns
 //! whether there was anything, once.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use tokio::time::Sleep;
 
+use super::burst::Burst;
 use super::hub::Registration;
 use super::page;
 use super::topic::{self, Cursor, Join};
@@ -24,8 +23,6 @@ use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Ended, EventId};
 use crate::store::{Result, changes};
 
-/// From the first change of a burst to its notification.
-const BURST: Duration = Duration::from_millis(50);
 /// An answer that takes longer is none.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Between two tries while the database does not answer.
@@ -59,8 +56,7 @@ pub(super) struct Follower {
     /// The newest change that it went past.
     at: EventId,
     place: Place,
-    /// When the burst that has begun is told.
-    due: Option<Pin<Box<Sleep>>>,
+    burst: Burst,
 }
 
 /// Where it stands with its topic.
@@ -90,7 +86,7 @@ impl Follower {
             outbox,
             at,
             place: Place::Outside,
-            due: None,
+            burst: Burst::default(),
         }
     }
 
@@ -167,20 +163,17 @@ impl Follower {
         }
     }
 
-    /// Begins a burst, unless one has begun.
     fn note(&mut self, theirs: bool) {
-        if theirs && self.due.is_none() {
-            self.due = Some(Box::pin(tokio::time::sleep(BURST)));
+        if theirs {
+            self.burst.note();
         }
     }
 
     /// The notification of a burst whose time has come.
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Option<Bytes> {
-        let due = self.due.as_mut()?;
-        if due.as_mut().poll(cx).is_pending() {
+        if self.burst.poll_due(cx).is_pending() {
             return None;
         }
-        self.due = None;
         let told = self.voice.changed(&self.at)?;
         self.registration.speaks().then_some(told)
     }

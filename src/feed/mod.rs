@@ -18,6 +18,7 @@ mod asked;
 mod beat;
 #[cfg(feature = "failpoints")]
 pub mod bench;
+mod burst;
 mod caps;
 mod connections;
 mod expiry;
@@ -55,7 +56,7 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::model::ids::{ServerId, WorkspaceId};
-use crate::model::{Clock, ConnectionEvent, EventId, Stamp, Timestamp};
+use crate::model::{Clock, ConnectionEvent, EventId, McpRequest, Stamp, Timestamp};
 use crate::store::retention::Retention;
 use crate::store::{Db, Error, LOCK_WAIT, Result, changes};
 
@@ -240,6 +241,18 @@ impl Feed {
     #[must_use]
     pub fn nudges(&self) -> broadcast::Receiver<ServerId> {
         self.shared.local.nudges()
+    }
+
+    /// Has whichever other replica runs this request end it. Only a hint: it may be lost.
+    pub fn cancel(&self, request: &McpRequest) {
+        self.shared.relay.cancel(request);
+    }
+
+    /// The requests that [`Feed::cancel`] is called for from here on, on other replicas. They may be
+    /// made up.
+    #[must_use]
+    pub fn cancelled(&self) -> broadcast::Receiver<McpRequest> {
+        self.shared.local.cancelled()
     }
 
     /// Begins a write that may change what a workspace's clients see, or take rights on it away:

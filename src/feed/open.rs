@@ -131,11 +131,10 @@ impl Feed {
         let mut registration = shared.hub.register(holder);
         failpoint::pass("feed.between_registration_and_rights", workspace.as_str()).await;
 
-        let holder = std::slice::from_ref(&registration.line.holder);
         let refused = |reason| Ok(Err(Opened::Refused(reason)));
-        match shared.access.check(holder).await?.first() {
-            Some(Verdict::Allowed { until }) => registration.line.allow_until(*until),
-            Some(Verdict::Ended(reason)) => return refused(*reason),
+        match shared.access.admit(&registration.line.holder).await? {
+            Some(Verdict::Allowed { until }) => registration.line.allow_until(until),
+            Some(Verdict::Ended(reason)) => return refused(reason),
             None => return refused(Ended::AccessRemoved),
         }
         Ok(match registration.count(&shared.options.caps) {

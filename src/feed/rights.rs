@@ -5,7 +5,7 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 
 use crate::model::{Ended, Holder, Timestamp};
-use crate::store::Result;
+use crate::store::{Handle, Result};
 
 /// Whether a holder may have a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,10 @@ pub enum Verdict {
 
 /// Knows who may follow what. The same answer admits a stream and keeps it open.
 pub trait Rights: Send + Sync + fmt::Debug {
-    /// One verdict for each holder, in order, from one query.
-    fn check<'a>(&'a self, holders: &'a [Holder]) -> BoxFuture<'a, Result<Vec<Verdict>>>;
+    /// One verdict for each holder, in order, from one query on this connection.
+    fn check<'a>(
+        &'a self,
+        connection: Handle,
+        holders: &'a [Holder],
+    ) -> BoxFuture<'a, Result<Vec<Verdict>>>;
 }

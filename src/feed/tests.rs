@@ -28,14 +28,21 @@ use super::topic::Topic;
 use super::*;
 use crate::model::ids::{ServerId, SessionId, UserId};
 use crate::model::{Credential, Holder, Revision, Source, SystemClock, Tool, ToolDiff};
-use crate::store::{self, meta, users, workspaces};
+use crate::store::{self, Handle, meta, users, workspaces};
+
+/// Connections for requests.
+pub(super) const CONNECTIONS: u32 = 2;
 
 /// Lets everyone in: this is about what is read, not about who may.
 #[derive(Debug)]
 pub(super) struct Everyone;
 
 impl Rights for Everyone {
-    fn check<'a>(&'a self, holders: &'a [Holder]) -> BoxFuture<'a, Result<Vec<Verdict>>> {
+    fn check<'a>(
+        &'a self,
+        _: Handle,
+        holders: &'a [Holder],
+    ) -> BoxFuture<'a, Result<Vec<Verdict>>> {
         let until = Timestamp::from_millis(i64::MAX);
         Box::pin(async move { Ok(vec![Verdict::Allowed { until }; holders.len()]) })
     }
@@ -198,7 +205,7 @@ impl World {
         let url = format!("sqlite://{}/toolcast.db", folder.path().display());
         let db = Db::connect(&store::Options {
             url,
-            connections: 2,
+            connections: CONNECTIONS,
         })
         .await
         .unwrap();

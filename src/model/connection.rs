@@ -109,7 +109,7 @@ pub fn shown_url(url: &str) -> String {
 }
 
 /// Something that happened to a session apart from its state, which is in its row. Best effort:
-/// the streams of the owner's replica get the newest of each server.
+/// the streams of this replica get the newest of each server and kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConnectionEvent {
     /// Whose server it is.
@@ -118,8 +118,9 @@ pub struct ConnectionEvent {
     pub server: ServerId,
     /// When it happened.
     pub at: Timestamp,
-    /// Only a newer one takes the place of another.
-    pub number: EventNumber,
+    /// Only a newer one takes the place of another. `None`: it is not of the owner but of a call,
+    /// which goes through a session of this replica's own.
+    pub number: Option<EventNumber>,
     /// What happened.
     pub what: Told,
 }

@@ -69,6 +69,15 @@ impl McpSessionHash {
     }
 }
 
+/// A request in a session of an MCP client.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct McpRequest {
+    /// Whose.
+    pub session: McpSessionHash,
+    /// Which, as the client wrote it in JSON.
+    pub id: String,
+}
+
 impl Holder {
     /// Whether it is one workflow server that they follow, and this one.
     fn follows(&self, server: &ServerId) -> bool {

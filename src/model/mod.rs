@@ -23,7 +23,7 @@ pub use connection::{
 };
 pub use external_server::{AuthType, Command, Ending, Outcome, Transport};
 pub use holder::{
-    Credential, Ended, Holder, McpSession, McpSessionHash, Revocation, Served, Subject,
+    Credential, Ended, Holder, McpRequest, McpSession, McpSessionHash, Revocation, Served, Subject,
 };
 pub use permission::Permission;
 pub use refusal::{Refusal, RefusalKind};

@@ -143,12 +143,17 @@ impl Serve {
         }
     }
 
-    /// What it lives on, each with its name: sessions are ended there, until `stop`.
+    /// What it lives on, each with its name, until `stop`: there sessions are ended, and calls that
+    /// were cancelled on another replica.
     #[must_use]
     pub fn tasks(&self, stop: &CancellationToken) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
         let shared = &self.shared;
         let ending = shared.ends.run(shared.rooms.auth.clone(), stop.clone());
-        vec![("MCP session ends", Box::pin(ending))]
+        let cancelling = self.clone().heed_others(stop.clone());
+        vec![
+            ("MCP session ends", Box::pin(ending)),
+            ("MCP cancellations", Box::pin(cancelling)),
+        ]
     }
 
     /// Answers a request on a workflow server's URL; `body` is read only once it is known who asks.

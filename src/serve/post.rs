@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 
 use super::asker::Asker;
+use super::call;
 use super::error::{Failure, Manner};
 use super::initialize::answer;
 use super::message::{Call, Id, Incoming, Message};
@@ -135,8 +136,9 @@ impl Post<'_> {
     fn heed(&self, session: &Session, message: &Message<'_>) {
         if let Message::Notification { method, params } = message
             && method == "notifications/cancelled"
+            && let Some(request) = call::named(session, *params)
         {
-            self.serve.shared.calls.cancel(session, *params);
+            self.serve.cancel(&request);
         }
     }
 

@@ -13,8 +13,9 @@ use sqlx::{
 
 use super::{Error, Result};
 
-/// Connections of the feed: its readers keep one each, and revocations are applied one at a time.
-const FEED: u32 = 3;
+/// Connections of the feed: its readers keep one each, revocations are applied one at a time, and
+/// so are open streams asked about.
+const FEED: u32 = 4;
 /// How long a write waits for another's lock before it is refused as busy.
 pub const LOCK_WAIT: Duration = Duration::from_secs(3);
 /// How long anything waits for a connection.
@@ -38,7 +39,7 @@ pub enum Db {
     Postgres {
         /// For requests.
         pool: PgPool,
-        /// For the feed's readers, and whoever applies revocations.
+        /// For the feed's readers, and whoever applies revocations or asks about open streams.
         feed: PgPool,
         /// For the tick only.
         tick: PgPool,
@@ -51,7 +52,7 @@ pub enum Db {
         write: SqlitePool,
         /// For requests.
         read: SqlitePool,
-        /// For the feed's readers, and whoever applies revocations.
+        /// For the feed's readers, and whoever applies revocations or asks about open streams.
         feed: SqlitePool,
         /// For the tick only.
         tick: SqlitePool,
@@ -142,7 +143,8 @@ impl Db {
         })
     }
 
-    /// A connection for a reader of the feed, or for applying revocations.
+    /// A connection for a reader of the feed, for applying revocations, or for asking about open
+    /// streams.
     pub async fn feed(&self) -> Result<Handle> {
         Ok(match self {
             Self::Postgres { feed, .. } => Handle::Postgres(feed.acquire().await?),

@@ -15,6 +15,7 @@ mod report;
 mod signals;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,6 +121,8 @@ struct Watch<'a, B> {
     push: Option<Push>,
     /// Of the list that is stored.
     digest: Option<Digest>,
+    /// How long the last list took.
+    listing: Duration,
     /// Whether the stored list is said to be old.
     stale: bool,
     /// Whether a session was ready since the last command.
@@ -239,6 +242,7 @@ impl<B: Book> Actor<B> {
                 .digest
                 .as_deref()
                 .and_then(|digest| digest.try_into().ok()),
+            listing: Duration::ZERO,
             stale: server.listing.stale,
             was_ready: false,
             server,

@@ -151,10 +151,10 @@ impl Book for DbBook {
             workspace: workspace.clone(),
             server: self.server.clone(),
             at: self.clock.now(),
-            number: EventNumber {
+            number: Some(EventNumber {
                 fence: self.fence,
                 n,
-            },
+            }),
             what,
         });
     }

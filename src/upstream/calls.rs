@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::RwLock;
 use tokio::time::{Instant, MissedTickBehavior, timeout};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +17,7 @@ use super::session::Session;
 use super::trouble;
 use crate::feed::Feed;
 use crate::model::ids::ServerId;
+use crate::model::{Level, Told};
 use crate::store::Db;
 use crate::store::external_servers::{ExternalServer, commands};
 
@@ -47,6 +48,27 @@ struct Line {
 struct Open {
     session: Option<Box<dyn Session>>,
     number: u64,
+}
+
+/// What is told of a call: never with what, nor what came of it.
+pub(super) fn told(name: &str, took: Duration, error: Option<&LinkError>) -> Told {
+    let mut payload = json!({
+        "type": "mcp:client:tool_call",
+        "toolName": name,
+        "durationMs": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+    });
+    let (level, message) = match error {
+        None => (Level::Info, "A tool was called."),
+        Some(error) => {
+            payload["error"] = error.code().into();
+            (Level::Warn, "A call of a tool failed.")
+        }
+    };
+    Told::Observability {
+        level,
+        message: message.to_owned(),
+        payload,
+    }
 }
 
 impl std::fmt::Debug for Calls {

@@ -123,7 +123,7 @@ impl Keeper {
     /// The tokens of a server; `None` when there are none to try.
     pub async fn standing(&self, server: &ServerId) -> store::Result<Option<Standing>> {
         let found = oauth::find(&mut self.shared.db.read().await?, server).await?;
-        Ok(found.and_then(|kept| self.read(server, kept)))
+        Ok(found.and_then(|kept| self.read(server, &kept)))
     }
 
     /// Whether there are tokens that work, after a renewal where they need one. One that cannot be
@@ -141,7 +141,7 @@ impl Keeper {
         Ok(self.standing(server).await?.is_some())
     }
 
-    fn read(&self, server: &ServerId, kept: oauth::Kept) -> Option<Standing> {
+    fn read(&self, server: &ServerId, kept: &oauth::Kept) -> Option<Standing> {
         if kept.rejected {
             return None;
         }
@@ -161,6 +161,7 @@ impl Keeper {
 
     /// Tokens as they were sealed; `None` when they cannot be opened any more: then someone has to
     /// sign in again.
+    #[must_use]
     pub fn open(&self, server: &ServerId, tokens: &Sealed) -> Option<Held> {
         kept::open(&self.shared.sealer, tokens, &kept::tokens_of(server))
     }
@@ -172,6 +173,7 @@ impl Keeper {
     }
 
     /// A sign-in under way as it was sealed; `None` when it cannot be opened any more.
+    #[must_use]
     pub fn open_begun(&self, server: &ServerId, flow: &Sealed) -> Option<Begun> {
         kept::open(&self.shared.sealer, flow, &kept::flow_of(server))
     }

@@ -35,6 +35,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -48,7 +49,7 @@ use self::session::Connects;
 use self::supervisor::Supervisor;
 use crate::feed::Feed;
 use crate::model::ids::{ServerId, WorkspaceId};
-use crate::model::{Clock, Command, Outcome, Sealed, Tool};
+use crate::model::{Clock, Command, ConnectionEvent, Outcome, Sealed, Tool};
 use crate::net::Net;
 use crate::seal::{Sealer, token};
 use crate::store::external_servers::{ExternalServer, tools};
@@ -223,7 +224,8 @@ impl Upstream {
         Ok(Some((outcome, listed)))
     }
 
-    /// Calls a tool, through a session of this replica's own. The result is as the server said it.
+    /// Calls a tool, through a session of this replica's own. The result is as the server said it;
+    /// streams on this replica are told which tool was called, and how that went.
     pub async fn call(
         &self,
         server: &ExternalServer,
@@ -232,14 +234,22 @@ impl Upstream {
         limit: Duration,
     ) -> Result<Value, LinkError> {
         let shared = &self.shared;
-        let called = shared
+        let begun = Instant::now();
+        let output = shared
             .calls
             .call(&shared.parts, server, tool, arguments, limit)
             .await;
-        if let Err(error) = &called {
+        shared.feed.tell(ConnectionEvent {
+            workspace: server.workspace_id.clone(),
+            server: server.id.clone(),
+            at: shared.clock.now(),
+            number: None,
+            what: calls::told(tool, begun.elapsed(), output.as_ref().err()),
+        });
+        if let Err(error) = &output {
             shared.keeper.note(server, error).await;
         }
-        called
+        output
     }
 
     /// Connects, lists, and ends it again; leaves nothing behind.

@@ -5,6 +5,8 @@
 //! can be over. The supervisor alone reads what is wanted of servers that are ours, with each
 //! renewal and whenever it is nudged, and hands it to their actors.
 
+mod ours;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +14,18 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::sync::{Semaphore, broadcast};
 use tokio::time::{Instant, MissedTickBehavior, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::actor::{Actor, End, LeaseClock, Parts, Signals};
+use self::ours::Ours;
+use super::actor::{Actor, End, Parts};
 use super::book::DbBook;
 use crate::feed::Feed;
 use crate::model::Clock;
 use crate::model::ids::ServerId;
+use crate::store::external_servers::commands;
 use crate::store::external_servers::leases::{self, Held};
-use crate::store::external_servers::{Orders, commands};
 use crate::store::{Db, Error, Result};
 
 /// Servers that are nobody's, or whose lease is over, are sought this often.
@@ -58,14 +61,6 @@ pub(super) struct Supervisor {
     writes: Arc<Semaphore>,
     /// Whether the database was reachable at the last try: said once.
     reachable: bool,
-}
-
-/// A server that is ours.
-struct Ours {
-    fence: i64,
-    orders: watch::Sender<Orders>,
-    lease: LeaseClock,
-    stop: CancellationToken,
 }
 
 /// An actor that ended: whose, under which fence, and why; `None` after a panic.
@@ -214,22 +209,14 @@ impl Supervisor {
         if let Some(ours) = self.ours.get(&held.id)
             && ours.fence == held.fence
         {
-            ours.lease.renewed(sent);
-            ours.hear(held.orders);
+            ours.renewed(sent, held.orders);
             return;
         }
         self.start(held, sent);
     }
 
     fn start(&mut self, held: Held, sent: Instant) {
-        let (orders, heard) = watch::channel(held.orders);
-        let lease = LeaseClock::sent_at(sent);
-        let stop = CancellationToken::new();
-        let signals = Signals {
-            orders: heard,
-            lease: lease.clone(),
-            stop: stop.clone(),
-        };
+        let (ours, signals) = Ours::of(&held, sent);
         let book = DbBook {
             db: self.db.clone(),
             feed: self.feed.clone(),
@@ -245,12 +232,6 @@ impl Supervisor {
         let (id, fence) = (held.id.clone(), held.fence);
         self.actors
             .push(Box::pin(async move { (id, fence, running.await.ok()) }));
-        let ours = Ours {
-            fence,
-            orders,
-            lease,
-            stop,
-        };
         if let Some(before) = self.ours.insert(held.id, ours) {
             before.stop.cancel();
         }
@@ -334,16 +315,6 @@ impl Supervisor {
         if !matches!(released.await, Ok(Ok(()))) {
             tracing::warn!("external servers could not be given back: their leases run out");
         }
-    }
-}
-
-impl Ours {
-    fn hear(&self, orders: Orders) {
-        self.orders.send_if_modified(|known| {
-            let news = *known != orders;
-            *known = orders;
-            news
-        });
     }
 }
 

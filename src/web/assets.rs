@@ -37,6 +37,8 @@ macro_rules! assets {
 static ASSETS: &[Asset] = assets! {
     "add_server.js": JS,
     "api.js": JS,
+    "connect.js": JS,
+    "copy.js": JS,
     "diff.js": JS,
     "dom.js": JS,
     "external.js": JS,

@@ -1,15 +1,15 @@
 //! `event: connection`: every stream knows where the session with each external server stands, and
 //! is told the newest of what happens to it. Beside the changes, which it never disturbs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolcast::model::ConnectionState::{
     Authenticating, Connected, Connecting, Disconnected, Discovering, Failed, Ready, Reconnecting,
 };
-use toolcast::model::Standing;
 use toolcast::model::ids::WorkspaceId;
+use toolcast::model::{ErrorType, Standing, Told};
 use toolcast::store::Db;
 use toolcast::store::external_servers::standings::{self, Summary};
 
@@ -182,6 +182,35 @@ both! {
         assert_eq!(rest, ["closing"]);
         let newest = async { while connection(&mut other).await["timestamp"] != 3 {} };
         tokio::time::timeout(DEADLINE, newest).await.expect("the others are told");
+    }
+
+    /// Steps come in numbers; whoever wants to know why sees the error before them.
+    async fn a_step_hides_no_event_of_another_kind(server: TestServer) {
+        let stage = Stage::set(&server).await;
+        let owner = Owner::on(server.database(), server.feed(), &stage.workspace).await;
+        let mut one = owner.make("One").await;
+        owner.state(&mut one, Ready, 1).await;
+        let mut stream = stage.admin.events(&stage.workspace).await;
+        assert_eq!(connection(&mut stream).await["state"], "READY");
+        let error = || Told::Error { error: "no".to_owned(), kind: ErrorType::Connection };
+        let listed = || Told::ToolsDiscovered { tools: vec!["a".to_owned()] };
+        for round in 0..50 {
+            let at = 10 * round + 2;
+            owner.tell_of(&mut one, error(), at);
+            owner.tell(&mut one, "a step", at + 1);
+            owner.tell_of(&mut one, listed(), at + 2);
+            owner.tell(&mut one, "another", at + 3);
+            let (mut kinds, mut newest) = (BTreeSet::new(), at - 1);
+            while newest < at + 3 {
+                let data = connection(&mut stream).await;
+                let seen = data["timestamp"].as_i64().unwrap();
+                assert!(newest < seen, "{newest} before {data}");
+                newest = seen;
+                kinds.insert(data["type"].as_str().unwrap().to_owned());
+            }
+            let kinds: Vec<String> = kinds.into_iter().collect();
+            assert_eq!(kinds, ["error", "progress", "tools_discovered"]);
+        }
     }
 
     /// Two slots a server, whatever happens while a reader is away; and the changes are complete.

@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 use toolcast::auth::{Auth, Caller, Error, Options, Role, SignedIn, UserDraft};
 use toolcast::feed::{self, Caps, Feed, Verdict};
 use toolcast::model::ids::{SessionId, UserId, WorkspaceId};
-use toolcast::model::{Credential, Ended, Permission, RefusalKind};
+use toolcast::model::{Credential, Ended, Holder, Permission, RefusalKind};
 use toolcast::store::retention::Retention;
 use toolcast::store::{Db, meta};
 
@@ -60,6 +60,11 @@ impl House {
         };
         let auth = Auth::new(db.clone(), clock.clone(), feed, options);
         Self { auth, db, clock }
+    }
+
+    async fn verdicts(&self, holders: &[Holder]) -> Vec<Verdict> {
+        let connection = self.db.read().await.unwrap();
+        self.auth.check_holders(connection, holders).await.unwrap()
     }
 
     async fn caller(&self, signed_in: &SignedIn) -> Option<Caller> {
@@ -215,7 +220,7 @@ both! {
             good.clone(), bob.holder(&workspace), signed_out, foreign_session, no_user,
             no_workspace, no_id, good.clone(),
         ];
-        let verdicts = house.auth.check_holders(&holders).await.unwrap();
+        let verdicts = house.verdicts(&holders).await;
         assert_eq!(verdicts, [
             Verdict::Allowed { until },
             Verdict::Ended(Ended::AccessRemoved),
@@ -226,12 +231,12 @@ both! {
             Verdict::Ended(Ended::WorkspaceDeleted),
             Verdict::Allowed { until },
         ]);
-        assert!(house.auth.check_holders(&[]).await.unwrap().is_empty());
+        assert!(house.verdicts(&[]).await.is_empty());
         house.clock.advance(Duration::from_hours(30 * 24));
-        let verdicts = house.auth.check_holders(std::slice::from_ref(&good)).await.unwrap();
+        let verdicts = house.verdicts(std::slice::from_ref(&good)).await;
         assert_eq!(verdicts, [Verdict::Ended(Ended::Expired)]);
         house.auth.prune().await.unwrap();
-        let verdicts = house.auth.check_holders(&[good]).await.unwrap();
+        let verdicts = house.verdicts(&[good]).await;
         assert_eq!(verdicts, [Verdict::Ended(Ended::SignedOut)]);
     }
 

@@ -180,6 +180,39 @@ async fn who_cannot_be_listened_to_is_heard_in_a_session_beside() {
 }
 
 #[tokio::test]
+async fn a_session_beside_ends_with_the_conversation() {
+    let upstream = Upstream::half_modern();
+    let mut link = dial(&upstream).await;
+    assert_eq!(link.open_push().await, Push::Get);
+    assert_eq!(upstream.sessions_open(), 1);
+    link.close().await;
+    // The server was told when `close` returned: a program that ends next leaves nothing there.
+    assert_eq!(upstream.sessions_open(), 0);
+
+    // It ends also while it is still beginning,
+    let slow = Upstream::half_modern();
+    slow.script("notifications/initialized", |_| {
+        Answer::Late(Duration::from_millis(300), Box::new(Answer::Status(202)))
+    });
+    let mut link = dial(&slow).await;
+    tokio::select! {
+        push = link.open_push() => panic!("{push:?}"),
+        () = until(|| slow.sessions_open() == 1) => {}
+    }
+    link.close().await;
+    assert_eq!(slow.sessions_open(), 0);
+
+    // and a server that does not answer the goodbye holds nobody up.
+    let deaf = Upstream::half_modern();
+    deaf.script("DELETE", |_| Answer::Never);
+    let mut link = dial(&deaf).await;
+    link.open_push().await;
+    let bounded = tokio::time::timeout(DEADLINE, link.close()).await;
+    bounded.expect("the goodbye has an end");
+    assert_eq!(deaf.count("DELETE"), 1);
+}
+
+#[tokio::test]
 async fn one_stream_carries_everything_and_ends_with_it() {
     let upstream = Upstream::sse();
     let mut link = dial(&upstream).await;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
+use tokio_util::task::TaskTracker;
 use toolcast::failpoint;
 
 use crate::oauth_sign_in::{Door, back_from, come_back};
@@ -203,7 +204,7 @@ async fn a_replica_that_dies_over_a_renewal_is_waited_for_and_no_longer() {
         "workspaceId": door.house.seen.workspace, "serverId": door.id, "toolName": "a",
         "arguments": {},
     });
-    let dying = tokio::spawn(async move {
+    let dying = TaskTracker::new().spawn(async move {
         let call = by.post("/api/mcp/tools/execute").json(&body);
         drop(call.attempt().await);
     });
@@ -220,11 +221,7 @@ async fn a_replica_that_dies_over_a_renewal_is_waited_for_and_no_longer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clocks_that_differ_by_five_minutes_ask_no_more() {
     let door = Door::signed_in(Backend::Postgres).await;
-    let ahead = door
-        .house
-        .server
-        .replica_ahead(Duration::from_mins(5))
-        .await;
+    let ahead = door.house.server.replica_beside(300).await;
     let there = ahead.admin().await;
     for _ in 0..3 {
         for client in [door.client(), &there] {

@@ -1,10 +1,8 @@
 //! Conversations with servers that nobody here wrote: each is found, listed, changed while it
 //! runs, and heard of.
 
-use std::time::Duration;
-
 use http::Method;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use toolcast::model::Push;
 use toolcast::net::Purpose;
 use toolcast::upstream::link::{Dial, Dialer, Generation, Link, LinkEvent};
@@ -157,40 +155,4 @@ async fn typescript_sdk_over_both_transports() {
     tokio::time::timeout(DEADLINE, closed)
         .await
         .expect("its end");
-}
-
-/// Long enough to see a loop: a third of the minute that the numbers are about.
-const WATCHED: Duration = Duration::from_secs(20);
-
-#[tokio::test]
-async fn bad_habits_are_met_with_patience() {
-    let habits = ["reset", "close", "get500once", "get404", "nosession"];
-    let watching = habits.map(|habit| async move {
-        let peer = Peer::odd(habit).await;
-        let mut link = dial(peer.url("/mcp"), None).await;
-        assert_eq!(link.generation(), Generation::Streamable, "{habit}");
-        let mut push = link.open_push().await;
-        assert_eq!(names(&link).await, ["steady"], "{habit}");
-        let until = tokio::time::Instant::now() + WATCHED;
-        while let Ok(event) = tokio::time::timeout_at(until, link.next_event()).await {
-            match event {
-                LinkEvent::PushOpened(opened) => push = opened,
-                LinkEvent::PushLost => push = Push::Poll,
-                other => panic!("{habit}: {other:?}"),
-            }
-        }
-        let seen = ask(Method::GET, peer.url("/seen")).await;
-        let seen: Value = seen.json().await.unwrap();
-        assert!(seen["gets"].as_u64().unwrap() <= 7, "{habit}: {seen}");
-        assert_eq!(seen["initializes"], 1, "{habit}");
-        let pushes = matches!(habit, "get500once" | "nosession");
-        assert_eq!(push, if pushes { Push::Get } else { Push::Poll }, "{habit}");
-        post(peer.url("/flip")).await;
-        if pushes {
-            wait_for(&link, LinkEvent::ToolsChanged).await;
-        }
-        assert_eq!(names(&link).await, ["steady", "extra"], "{habit}");
-        link.close().await;
-    });
-    futures_util::future::join_all(watching).await;
 }

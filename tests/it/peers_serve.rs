@@ -16,8 +16,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::support::{
-    Backend, Endpoint, EndpointAnswer, Stage, TestServer, connected, id_of, peers_home,
-    shared_redis, unique_name,
+    Backend, Endpoint, EndpointAnswer, Stage, TestServer, id_of, peers_home, replicas, unique_name,
 };
 
 /// How long a program that has to start, or to come back by itself, may take.
@@ -78,40 +77,16 @@ impl Spoken {
     }
 }
 
-async fn publish(stage: &Stage) {
-    let path = format!(
-        "/api/mcp/workflow-servers/{}?workspaceId={}",
-        stage.server, stage.workspace
-    );
-    let public = json!({"isPublic": true});
-    stage.admin.patch(&path).json(&public).await.data(200);
-}
-
-async fn call_at(stage: &Stage, url: &str) {
-    let (workflow, workspace) = (&stage.workflow, &stage.workspace);
-    let path = format!("/api/workflows/{workflow}?workspaceId={workspace}");
-    let edit = json!({"endpoint": {"url": url}});
-    stage.admin.patch(&path).json(&edit).await.data(200);
-    let path = format!("/api/workflows/{workflow}/deploy?workspaceId={workspace}");
-    stage.admin.post(&path).await.data(200);
-}
-
 /// Lists, calls, is told of a change that was made on another replica, and goes on after its own
 /// was restarted.
 async fn is_kept_up_to_date(program: &str, args: &[&str], version: &str) {
-    let mut a = TestServer::start_with(Backend::Postgres, |config| {
-        config.redis_url = Some(shared_redis().as_str().into());
-        config.redis_prefix = unique_name("test") + ":";
-        config.allow_private_upstreams = Some(true);
-    })
-    .await;
-    let b = a.replica().await;
-    connected(&a).await;
-    connected(&b).await;
+    let (mut a, b) = replicas(|config| config.allow_private_upstreams = Some(true)).await;
     let stage = Stage::set(&b).await;
     let endpoint = Endpoint::start(EndpointAnswer::ok(r#"{"output":"hello"}"#)).await;
-    call_at(&stage, &endpoint.url()).await;
-    publish(&stage).await;
+    stage
+        .deploy(&json!({"endpoint": {"url": endpoint.url()}}))
+        .await;
+    stage.set_public(true).await;
 
     let url = format!("{}/api/mcp/serve/{}", a.url(), stage.server);
     let args: Vec<&str> = args
@@ -285,7 +260,7 @@ fn expected() -> BTreeSet<String> {
 async fn conformance() {
     let server = TestServer::start_with(Backend::Sqlite, |_| {}).await;
     let stage = Stage::set(&server).await;
-    publish(&stage).await;
+    stage.set_public(true).await;
     with_fixtures(&stage).await;
     let out = tempfile::tempdir().unwrap();
     let port = server.address().port();

@@ -33,16 +33,8 @@ impl Hall {
         if settings.get("url").is_none() {
             settings["url"] = hall.endpoint.url().into();
         }
-        hall.deploy(&json!({"endpoint": settings})).await;
+        hall.stage.deploy(&json!({"endpoint": settings})).await;
         hall
-    }
-
-    async fn deploy(&self, edit: &Value) {
-        let (workflow, workspace) = (&self.stage.workflow, &self.stage.workspace);
-        let path = format!("/api/workflows/{workflow}?workspaceId={workspace}");
-        self.stage.admin.patch(&path).json(edit).await.data(200);
-        let path = format!("/api/workflows/{workflow}/deploy?workspaceId={workspace}");
-        self.stage.admin.post(&path).await.data(200);
     }
 
     /// A call as one bare POST.
@@ -199,7 +191,8 @@ async fn an_endpoint_that_takes_too_long_or_is_not_there() {
         })
     );
     hall.endpoint.running(0).await;
-    hall.deploy(&json!({"endpoint": {"url": "http://127.0.0.1:1/x"}}))
+    hall.stage
+        .deploy(&json!({"endpoint": {"url": "http://127.0.0.1:1/x"}}))
         .await;
     let reply = hall.bare("greet", &who).await;
     assert_eq!(

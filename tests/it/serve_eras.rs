@@ -6,19 +6,6 @@ use crate::support::{Backend, MODERN, McpClient, Stage, TestServer};
 
 const INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-async fn make_public(stage: &Stage, public: bool) {
-    let path = format!(
-        "/api/mcp/workflow-servers/{}?workspaceId={}",
-        stage.server, stage.workspace
-    );
-    stage
-        .admin
-        .patch(&path)
-        .json(&json!({"isPublic": public}))
-        .await
-        .data(200);
-}
-
 both! {
     /// Every version that begins with `initialize` is spoken; any other gets the newest of them.
     async fn a_version_is_agreed_on(server: TestServer) {
@@ -76,7 +63,7 @@ both! {
             "resultType": "complete", "ttlMs": 5000, "cacheScope": "private",
             "_meta": {INFO: {"name": "Desk", "version": "1.0.0"}},
         }));
-        make_public(&stage, true).await;
+        stage.set_public(true).await;
         let stranger = McpClient::new(&server.client(), &stage.server);
         let result = stranger.modern_result("tools/list", &json!({})).await;
         assert_eq!((&result["tools"][0], &result["cacheScope"]), (&tool, &json!("public")));
@@ -127,7 +114,7 @@ both! {
                 assert_eq!((reply.status, reply.json()), expected);
             }
         }
-        make_public(&stage, true).await;
+        stage.set_public(true).await;
         for client in [&nobody, &stranger, &stage.admin] {
             let described = client.get(&path).await;
             assert_eq!(described.json(), json!({

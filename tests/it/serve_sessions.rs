@@ -8,8 +8,8 @@ use toolcast::store::mcp_sessions;
 
 use crate::people::{grant, user};
 use crate::support::{
-    Backend, Client, EventStream, McpClient, Stage, TestDatabase, TestServer, few_at_once, id_of,
-    shared_redis, unique_name,
+    Backend, Client, EventStream, McpClient, Program, Stage, TestDatabase, TestServer, few_at_once,
+    id_of, replicas,
 };
 
 /// What an answer is that reveals nothing.
@@ -177,12 +177,7 @@ both! {
 /// Ended on one replica, a session is over on the other, and its stream there ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_reaches_every_replica() {
-    let a = TestServer::start_with(Backend::Postgres, |config| {
-        config.redis_url = Some(shared_redis().as_str().into());
-        config.redis_prefix = unique_name("test") + ":";
-    })
-    .await;
-    let b = a.replica().await;
+    let (a, b) = replicas(|_| {}).await;
     let stage = Stage::set(&a).await;
     let on_a = McpClient::begin(&stage.admin, &stage.server, "2025-11-25").await;
     let on_b = on_a.at(&b.url());
@@ -227,6 +222,24 @@ async fn ten_thousand_that_never_come_back() {
     client.session = Some(first);
     assert_eq!(client.tools().await, ["greet"]);
     db.close().await;
+}
+
+/// Nor is there any memory of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_take_no_memory() {
+    /// A hundred bytes for each would be a megabyte; the rest is the allocator's.
+    const FLAT: i64 = 2 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Program::serve_many(&folder, &[]).await;
+    let stage = Stage::set_for(program.admin().await).await;
+    let leave = async |count: usize| {
+        let beginning = (0..count).map(|_| begin_and_leave(&stage.admin, &stage.server));
+        few_at_once(beginning).await;
+        program.resident()
+    };
+    let warm = leave(3_000).await;
+    let grown = leave(10_000).await - warm;
+    assert!(grown < FLAT, "{grown} bytes more than {warm}");
 }
 
 async fn begin_and_leave(http: &Client, server: &str) -> String {

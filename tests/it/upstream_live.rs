@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use toolcast::config::Config;
 use toolcast::failpoint;
 
 use crate::servers::PATH;
@@ -34,10 +35,15 @@ impl Fresh for House {
 }
 
 impl House {
-    async fn with_polls(backend: Backend, every: Duration) -> Self {
+    pub(crate) async fn with_polls(backend: Backend, every: Duration) -> Self {
+        Self::with(backend, |config| config.poll_interval = every).await
+    }
+
+    /// With settings of its own.
+    pub(crate) async fn with(backend: Backend, change: impl FnOnce(&mut Config)) -> Self {
         let server = TestServer::start_with(backend, |config| {
             config.allow_private_upstreams = Some(true);
-            config.poll_interval = every;
+            change(config);
         });
         let server = server.await;
         let client = server.admin().await;
@@ -88,7 +94,16 @@ impl View {
 
     /// All changes so far, oldest first.
     pub(crate) async fn changes(&self) -> Vec<Names> {
-        let listed = self.client.get(&self.at("/api/mcp/changes")).await;
+        self.changes_at("/api/mcp/changes").await
+    }
+
+    /// Of one server.
+    pub(crate) async fn changes_of(&self, id: &str) -> Vec<Names> {
+        self.changes_at(&format!("{PATH}/{id}/changes")).await
+    }
+
+    async fn changes_at(&self, path: &str) -> Vec<Names> {
+        let listed = self.client.get(&self.at(path)).await;
         let listed = listed.data(200);
         let names = |value: &Value| -> Vec<String> {
             let list = value.as_array().expect("a list").iter();
@@ -239,6 +254,50 @@ both! {
         house.seen.until_state(&id, "READY").await;
         eventually("the old session ends", async || old.sessions() == 0).await;
         assert_eq!(house.seen.changes().await.len(), 2);
+    }
+}
+
+/// What takes half an hour and an hour where nobody sets it otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_for_long_then_a_change_and_down_for_long_then_up() {
+    let house = House::with_polls(Backend::Sqlite, Duration::from_secs(1)).await;
+    let (mut tells, mut asked) = (Pushing::with(&["0"]).await, Pushing::with(&["0"]).await);
+    asked.deafen(Some(405));
+    let mut ids = Vec::new();
+    for (name, upstream) in [("Tells", &tells), ("Asked", &asked)] {
+        let id = house.seen.register(name, &upstream.url()).await;
+        house.seen.until_state(&id, "READY").await;
+        ids.push(id);
+    }
+    assert_eq!(house.seen.connection(&ids[1]).await["push"], "poll");
+    // So long that the polls come as rarely as they ever do.
+    sleep(Duration::from_secs(12)).await;
+    tells.change(&["1"]);
+    asked.set_tools(&["1"]);
+    house.seen.until_changes(4).await;
+    assert_eq!((tells.begun(), asked.begun()), (1, 1));
+
+    tells.go().await;
+    asked.go().await;
+    for id in &ids {
+        house.seen.until_state(id, "FAILED").await;
+    }
+    // The tries come further and further apart.
+    sleep(Duration::from_secs(10)).await;
+    for upstream in [&mut tells, &mut asked] {
+        upstream.set_tools(&["2"]);
+        upstream.come_back().await;
+    }
+    house.seen.until_changes(6).await;
+    for id in &ids {
+        house.seen.until_state(id, "READY").await;
+        let changes = house.seen.changes_of(id).await;
+        let expected = [
+            change(&["0"], &[]),
+            change(&["1"], &["0"]),
+            change(&["2"], &["1"]),
+        ];
+        assert_eq!(changes, expected);
     }
 }
 

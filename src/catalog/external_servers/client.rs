@@ -75,8 +75,8 @@ impl GivenClient {
         set: &Settings,
     ) -> Option<Self> {
         let id = set.oauth_client_id.clone()?;
-        let sealed = set.oauth_client_secret.as_ref();
-        let plain = sealed.and_then(|sealed| sealer.open(sealed, &context(server)).ok());
+        let stored = set.oauth_client_secret.as_ref();
+        let plain = stored.and_then(|stored| sealer.open(stored, &context(server)).ok());
         let secret = plain.and_then(|plain| String::from_utf8(plain).ok());
         Some(Self { id, secret })
     }

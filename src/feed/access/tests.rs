@@ -6,7 +6,7 @@ use http_body::Body;
 
 use super::super::asked::Asked;
 use super::super::hub::Registration;
-use super::super::tests::World;
+use super::super::tests::{CONNECTIONS, World};
 use super::super::{Stream, reader, resume};
 use super::*;
 use crate::model::ids::{SessionId, UserId};
@@ -33,7 +33,11 @@ impl Counting {
 }
 
 impl Rights for Counting {
-    fn check<'a>(&'a self, holders: &'a [Holder]) -> BoxFuture<'a, Result<Vec<Verdict>>> {
+    fn check<'a>(
+        &'a self,
+        _: Handle,
+        holders: &'a [Holder],
+    ) -> BoxFuture<'a, Result<Vec<Verdict>>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.most.fetch_max(holders.len(), Ordering::SeqCst);
         Box::pin(async move { Ok(vec![self.verdict; holders.len()]) })
@@ -166,4 +170,25 @@ async fn what_was_read_after_the_right_was_gone_is_not_shown() {
         last.contains("event: closing") && last.contains("signed_out"),
         "{last}"
     );
+}
+
+#[tokio::test]
+async fn open_streams_are_asked_about_though_requests_hold_all_of_their_connections() {
+    let rights = Counting::saying(Verdict::Allowed { until: FOREVER });
+    let world = World::with(Arc::clone(&rights) as Arc<dyn Rights>).await;
+    let stream = register(&world, "s");
+    let mut held = Vec::new();
+    for _ in 0..CONNECTIONS {
+        held.push(world.shared.db.read().await.unwrap());
+    }
+    let access = &world.shared.access;
+    access.lost(&"it was away");
+    access.catch_up(0).await.unwrap();
+    assert!(access.is_at(0));
+    access
+        .check_lines(&[Arc::clone(&stream.line)])
+        .await
+        .unwrap();
+    assert_eq!(rights.asked.load(Ordering::SeqCst), 2);
+    drop(held);
 }

@@ -208,7 +208,7 @@ mod tests {
             workspace: "w".into(),
             server: "s".into(),
             at: Timestamp::from_millis(9),
-            number: EventNumber { fence: 3, n: 5 },
+            number: Some(EventNumber { fence: 3, n: 5 }),
             what,
         };
         data(&super::told(&event, &standing(ConnectionState::Ready)))

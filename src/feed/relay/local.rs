@@ -5,10 +5,13 @@ use std::sync::Arc;
 use tokio::sync::{Notify, broadcast};
 
 use super::super::hub::Hub;
+use crate::model::McpRequest;
 use crate::model::ids::{ServerId, WorkspaceId};
 
 /// Nudges that may wait for whoever listens; more and the oldest are lost to them.
 const NUDGES: usize = 1024;
+/// Cancelled requests that may wait likewise.
+const CANCELLED: usize = 1024;
 
 /// What there is to wake. A cheap handle.
 #[derive(Debug, Clone)]
@@ -16,6 +19,7 @@ pub(in super::super) struct Local {
     hub: Arc<Hub>,
     look: Arc<Notify>,
     nudges: broadcast::Sender<ServerId>,
+    cancelled: broadcast::Sender<McpRequest>,
 }
 
 impl Local {
@@ -24,6 +28,7 @@ impl Local {
             hub,
             look: Arc::default(),
             nudges: broadcast::Sender::new(NUDGES),
+            cancelled: broadcast::Sender::new(CANCELLED),
         }
     }
 
@@ -46,6 +51,17 @@ impl Local {
     /// What [`Local::nudge`] is called with from here on.
     pub(in super::super) fn nudges(&self) -> broadcast::Receiver<ServerId> {
         self.nudges.subscribe()
+    }
+
+    /// Whoever runs a request ends it.
+    pub(in super::super) fn cancel(&self, request: McpRequest) {
+        // Nobody listens where nothing is served.
+        let _ = self.cancelled.send(request);
+    }
+
+    /// What [`Local::cancel`] is called with from here on.
+    pub(in super::super) fn cancelled(&self) -> broadcast::Receiver<McpRequest> {
+        self.cancelled.subscribe()
     }
 
     /// Whatever others said for a while is lost: everything is looked at, and every stream is told

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::model::ids::{ServerId, WorkspaceId};
-use crate::model::{Revision, Source, Timestamp};
+use crate::model::{McpRequest, Revision, Source, Timestamp};
 
 /// A message that is longer is not read: ours are far below.
 const LONGEST: usize = 16 << 10;
@@ -103,6 +103,12 @@ enum Control<'a> {
         server_id: &'a ServerId,
         origin: &'a str,
     },
+    /// Whoever runs a request of an MCP session should end it.
+    Cancel {
+        session: &'a str,
+        request: &'a str,
+        origin: &'a str,
+    },
     Ping {
         origin: &'a str,
         process: &'a str,
@@ -160,6 +166,18 @@ pub(super) fn nudge(server_id: &ServerId, origin: &str) -> Option<Message> {
     message(Channel::Control, &Control::Nudge { server_id, origin })
 }
 
+/// Has whoever runs a request end it.
+pub(super) fn cancel(request: &McpRequest, origin: &str) -> Option<Message> {
+    let session = request.session.as_str();
+    let request = &request.id;
+    let cancel = Control::Cancel {
+        session,
+        request,
+        origin,
+    };
+    message(Channel::Control, &cancel)
+}
+
 /// Says that this process is there.
 pub(super) fn ping(origin: &str, process: &str) -> Option<Message> {
     message(Channel::Control, &Control::Ping { origin, process })
@@ -180,6 +198,9 @@ pub(super) enum Heard {
     Server(WorkspaceId, ServerId),
     /// A look at that row by whoever watches the server.
     Nudge(ServerId),
+    /// The end of a request by whoever runs it. Who knows the session's hash and the request's id
+    /// can do no more with them than this.
+    Cancel(McpRequest),
     /// A look at everything.
     Everything,
     /// Nothing: our own, not for us, or no message at all.
@@ -215,6 +236,15 @@ pub(super) fn read(channel: Channel, payload: &[u8], origin: &str, process: &str
         }
         Channel::Control if text("type") == Some("nudge") => {
             text("serverId").map_or(Heard::Nothing, |server| Heard::Nudge(server.into()))
+        }
+        Channel::Control if text("type") == Some("cancel") => {
+            match (text("session"), text("request")) {
+                (Some(session), Some(request)) => Heard::Cancel(McpRequest {
+                    session: session.to_owned().into(),
+                    id: request.to_owned(),
+                }),
+                _ => Heard::Nothing,
+            }
         }
         // A kind of a newer release is worth a look, too.
         Channel::Control if message.is_object() => Heard::Everything,

@@ -14,6 +14,7 @@ mod redis;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use crate::model::McpRequest;
 use crate::model::ids::ServerId;
 
 pub(super) use local::Local;
@@ -42,6 +43,13 @@ impl Relay {
     pub(super) fn nudge(&self, server: &ServerId) {
         if let Self::Redis(redis) = self {
             redis.nudge(server);
+        }
+    }
+
+    /// Has whoever runs a request end it. Never waits, never fails.
+    pub(super) fn cancel(&self, request: &McpRequest) {
+        if let Self::Redis(redis) = self {
+            redis.cancel(request);
         }
     }
 

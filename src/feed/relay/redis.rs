@@ -24,6 +24,7 @@ use self::connection::{ANSWERING, Connection, Lost, Pauses, WATCHING, ping};
 use self::state::{Side, State};
 use super::local::Local;
 use super::message::{self, Channel, Heard, Message, News};
+use crate::model::McpRequest;
 use crate::model::ids::ServerId;
 
 /// Messages that may wait to be sent. One too many is dropped: the tick catches up.
@@ -133,6 +134,16 @@ impl Redis {
         }
     }
 
+    pub(super) fn cancel(&self, request: &McpRequest) {
+        if let Some(message) = message::cancel(request, &self.inner.origin) {
+            // Anyone may ask for any number of these: they leave room for news. Without one the call
+            // ends by itself.
+            if self.inner.outgoing.capacity() > WAITING / 2 {
+                let _ = self.inner.outgoing.try_send(message);
+            }
+        }
+    }
+
     /// Whether Redis can be asked now, on both connections.
     pub async fn answers(&self) -> bool {
         let Some(both) = self.inner.state.connections() else {
@@ -210,6 +221,7 @@ impl Inner {
             Heard::Workspace(workspace) => local.wake(&workspace),
             Heard::Server(workspace, server) => local.look_at(&workspace, &server),
             Heard::Nudge(server) => local.nudge(&server),
+            Heard::Cancel(request) => local.cancel(request),
             Heard::Everything => local.look(),
             Heard::Namesake => self.state.namesake(&self.origin),
             Heard::Nothing => {}

@@ -239,7 +239,7 @@ impl World {
             workspace: self.workspace.clone(),
             server: session.id.clone(),
             at,
-            number: session.number,
+            number: Some(session.number),
             what: Told::Progress {
                 message: "listing".to_owned(),
             },

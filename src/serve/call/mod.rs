@@ -23,7 +23,7 @@ use super::{Serve, accepts_stream};
 use crate::catalog::{Found, SAMPLE_BYTES, Target};
 use crate::model::ids::WorkspaceId;
 
-pub(super) use running::Calls;
+pub(super) use running::{Calls, named};
 
 use self::running::Place;
 

@@ -5,21 +5,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::super::Serve;
 use super::super::message::Id;
 use super::super::token::Session;
-use crate::model::McpSessionHash;
+use crate::model::McpRequest;
 use crate::model::ids::WorkspaceId;
 
 /// Calls of one workspace: slow endpoints of one take no place from the others.
 const OF_WORKSPACE: usize = 200;
 /// Calls of the process; each may hold its arguments and a result.
 const TOTAL: usize = 1_000;
-
-/// A request of a session.
-type Key = (McpSessionHash, Id);
 
 /// What runs.
 #[derive(Debug, Default)]
@@ -29,7 +27,7 @@ pub(in super::super) struct Calls(Mutex<State>);
 struct State {
     total: usize,
     by_workspace: HashMap<WorkspaceId, usize>,
-    in_sessions: HashMap<Key, CancellationToken>,
+    in_sessions: HashMap<McpRequest, CancellationToken>,
 }
 
 impl Calls {
@@ -37,24 +35,56 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cancels the call that a `notifications/cancelled` of its session names, if it runs here.
-    pub(in super::super) fn cancel(&self, session: &Session, params: Option<&RawValue>) {
-        #[derive(Deserialize)]
-        struct Cancelled<'a> {
-            #[serde(borrow, rename = "requestId")]
-            request: &'a RawValue,
+    /// Cancels a call. False when it does not run here.
+    fn cancel(&self, request: &McpRequest) -> bool {
+        let state = self.state();
+        let running = state.in_sessions.get(request);
+        running.map(CancellationToken::cancel).is_some()
+    }
+}
+
+impl Serve {
+    /// Cancels a call, wherever it runs.
+    pub(in super::super) fn cancel(&self, request: &McpRequest) {
+        if !self.shared.calls.cancel(request) {
+            self.shared.rooms.feed.cancel(request);
         }
-        let Some(Ok(Cancelled { request })) = params.map(|raw| serde_json::from_str(raw.get()))
-        else {
-            return;
+    }
+
+    /// Cancels the calls whose end is asked for on other replicas, until told to stop.
+    pub(in super::super) async fn heed_others(self, stop: CancellationToken) {
+        let mut cancelled = self.shared.rooms.feed.cancelled();
+        let heeding = async {
+            loop {
+                match cancelled.recv().await {
+                    // Most run elsewhere, or ended long ago.
+                    Ok(request) => _ = self.shared.calls.cancel(&request),
+                    // Their calls end by themselves.
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return std::future::pending().await,
+                }
+            }
         };
-        let Some(id) = Id::parse(request.get()) else {
-            return;
-        };
-        let key = (session.known_as.id.clone(), id);
-        if let Some(running) = self.state().in_sessions.get(&key) {
-            running.cancel();
-        }
+        let _: Option<()> = stop.run_until_cancelled(heeding).await;
+    }
+}
+
+/// The request that a `notifications/cancelled` of its session names.
+pub(in super::super) fn named(session: &Session, params: Option<&RawValue>) -> Option<McpRequest> {
+    #[derive(Deserialize)]
+    struct Cancelled<'a> {
+        #[serde(borrow, rename = "requestId")]
+        request: &'a RawValue,
+    }
+    let Cancelled { request } = serde_json::from_str(params?.get()).ok()?;
+    let id = Id::parse(request.get())?;
+    Some(of_session(session, &id))
+}
+
+fn of_session(session: &Session, id: &Id) -> McpRequest {
+    McpRequest {
+        session: session.known_as.id.clone(),
+        id: id.as_json().to_owned(),
     }
 }
 
@@ -62,7 +92,7 @@ impl Calls {
 pub(super) struct Place {
     serve: Serve,
     workspace: WorkspaceId,
-    key: Option<Key>,
+    key: Option<McpRequest>,
     /// Once the client wants no answer any more.
     pub(super) cancelled: CancellationToken,
 }
@@ -83,7 +113,7 @@ impl Place {
         state.total += 1;
         *state.by_workspace.entry(workspace.clone()).or_default() += 1;
         let cancelled = CancellationToken::new();
-        let key = session.map(|session| (session.known_as.id.clone(), id.clone()));
+        let key = session.map(|session| of_session(session, id));
         // Of two requests with one id, which is against the protocol, the newer can be cancelled.
         if let Some(key) = &key {
             state.in_sessions.insert(key.clone(), cancelled.clone());

@@ -171,6 +171,7 @@ impl<B: Book> Watch<'_, B> {
     async fn wait_for_turn(&mut self) -> Result<(), Halt> {
         let wait = self.backoff.wait(self.retries());
         if !wait.is_zero() {
+            self.tell_wait(wait);
             let asked = timeout(wait, self.wait_for_command()).await;
             if let Ok(asked) = asked {
                 asked?;
@@ -248,6 +249,8 @@ impl<B: Book> Watch<'_, B> {
             self.enter(ConnectionState::Connecting, Entry::default())
                 .await?;
         }
+        self.tell_step("Agreeing on a session.");
+        let dialed = Instant::now();
         let session = self.dial().await?;
         let entry = Entry {
             begun: Some(Begun {
@@ -258,6 +261,7 @@ impl<B: Book> Watch<'_, B> {
         };
         self.session = Some(session);
         self.enter(ConnectionState::Connected, entry).await?;
+        self.tell_session(dialed.elapsed());
         let Some(session) = self.session.as_mut() else {
             return Err(trouble::closed().into());
         };
@@ -270,6 +274,7 @@ impl<B: Book> Watch<'_, B> {
             ..Entry::default()
         };
         self.enter(ConnectionState::Discovering, entry).await?;
+        self.tell_step("Listing its tools.");
         loop {
             let snapshot = self.list().await?;
             let entry = Entry {
@@ -289,9 +294,11 @@ impl<B: Book> Watch<'_, B> {
         let Some(session) = &self.session else {
             return Err(trouble::closed());
         };
+        let begun = Instant::now();
         let tools = timeout(LISTING, session.list())
             .await
             .map_err(|_| trouble::late("its tools were not listed within a minute"))??;
+        self.listing = begun.elapsed();
         Ok(Snapshot::of(tools))
     }
 

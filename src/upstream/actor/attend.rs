@@ -94,17 +94,24 @@ impl<B: Book> Watch<'_, B> {
         match event {
             LinkEvent::ToolsChanged | LinkEvent::Reinitialised => pace.notified(now),
             LinkEvent::PushOpened(push) => {
-                self.push = Some(push);
+                self.heard_by(push);
                 pace.watch(watching(Some(push)), now);
                 pace.notified(now);
             }
             LinkEvent::PushLost => {
-                self.push = Some(Push::Poll);
+                self.heard_by(Push::Poll);
                 pace.lost(now);
             }
             LinkEvent::Closed(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Changes are heard of in this way from here on.
+    fn heard_by(&mut self, push: Push) {
+        if self.push.replace(push) != Some(push) {
+            self.tell_push(push);
+        }
     }
 
     /// What happened while a list was read.

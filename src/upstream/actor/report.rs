@@ -1,15 +1,15 @@
-//! What an actor writes into the row, and tells.
+//! What an actor writes into the row.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 
 use super::{Halt, Watch};
-use crate::model::{Command, ConnectionState, Ending, ErrorType, Told};
+use crate::model::{Command, ConnectionState, Ending};
 use crate::store::external_servers::Orders;
 use crate::store::external_servers::guarded::{Entry, Finished, Tried};
 use crate::upstream::book::{Book, Written};
-use crate::upstream::link::{Kind, LinkError};
+use crate::upstream::link::LinkError;
 use crate::upstream::snapshot::Snapshot;
 use crate::upstream::state::may_follow;
 
@@ -88,13 +88,6 @@ impl<B: Book> Watch<'_, B> {
         state: Option<ConnectionState>,
     ) -> Result<bool, Halt> {
         entry.tried = Some(Tried::Listed);
-        let names = || {
-            snapshot
-                .tools
-                .iter()
-                .map(|tool| tool.name.clone())
-                .collect()
-        };
         if self.digest == Some(snapshot.digest) {
             let news =
                 state.is_some() || self.stale || entry.done.is_some() || entry.push.is_some();
@@ -103,7 +96,7 @@ impl<B: Book> Watch<'_, B> {
                     Some(state) => self.enter(state, entry).await?,
                     None => self.write(entry).await?,
                 }
-                self.tell(Told::ToolsDiscovered { tools: names() });
+                self.tell_listed(snapshot);
             }
             return Ok(true);
         }
@@ -118,7 +111,7 @@ impl<B: Book> Watch<'_, B> {
                 self.wrote(&entry);
                 self.state = state.unwrap_or(self.state);
                 self.digest = Some(snapshot.digest);
-                self.tell(Told::ToolsDiscovered { tools: names() });
+                self.tell_listed(snapshot);
                 Ok(true)
             }
             Ok(Written::Refused) => Err(Halt::Refused),
@@ -175,21 +168,5 @@ impl<B: Book> Watch<'_, B> {
             error: error.message.chars().take(ERROR_CHARS).collect(),
             failures: i64::from(self.backoff.tries()),
         }
-    }
-
-    /// Tells streams on this replica, best effort.
-    pub(super) fn tell(&mut self, what: Told) {
-        self.n += 1;
-        self.book.tell(&self.server.workspace_id, self.n, what);
-    }
-
-    /// Tells of trouble.
-    pub(super) fn tell_error(&mut self, error: &LinkError, otherwise: ErrorType) {
-        let kind = match error.kind {
-            Kind::Auth { .. } => ErrorType::Auth,
-            _ => otherwise,
-        };
-        let error = error.message.clone().into_owned();
-        self.tell(Told::Error { error, kind });
     }
 }

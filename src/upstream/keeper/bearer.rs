@@ -58,20 +58,13 @@ impl RowBearer {
         token
     }
 
-    /// What can be sent without asking anybody.
-    fn known(&self) -> Option<Option<Token>> {
-        match &*self.seen() {
-            Seen::Nothing => Some(None),
-            Seen::Token(token, look) if look.is_none_or(|look| Instant::now() < look) => {
-                Some(Some(token.clone()))
-            }
-            Seen::Unknown | Seen::Token(..) => None,
-        }
-    }
-
     async fn now(&self) -> Result<Option<Token>, LinkError> {
-        if let Some(known) = self.known() {
-            return Ok(known);
+        match &*self.seen() {
+            Seen::Nothing => return Ok(None),
+            Seen::Token(token, look) if look.is_none_or(|look| Instant::now() < look) => {
+                return Ok(Some(token.clone()));
+            }
+            Seen::Unknown | Seen::Token(..) => {}
         }
         let standing = self.standing().await?;
         let Some(standing) = standing else {

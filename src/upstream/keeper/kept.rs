@@ -94,17 +94,17 @@ pub(super) fn seal(sealer: &Sealer, value: &impl Serialize, context: &str) -> Se
         reason = "texts in structs: nothing in them has no JSON"
     )]
     let mut json = serde_json::to_vec(value).expect("what is kept is JSON");
-    let sealed = sealer.seal(&json, context);
+    let stored = sealer.seal(&json, context);
     json.zeroize();
-    sealed
+    stored
 }
 
 pub(super) fn open<T: DeserializeOwned>(
     sealer: &Sealer,
-    sealed: &Sealed,
+    stored: &Sealed,
     context: &str,
 ) -> Option<T> {
-    let mut json = sealer.open(sealed, context).ok()?;
+    let mut json = sealer.open(stored, context).ok()?;
     let value = serde_json::from_slice(&json).ok();
     json.zeroize();
     value
@@ -120,7 +120,7 @@ pub fn lifetime(expires_in: Option<Duration>) -> Option<Lifetime> {
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     Some(Lifetime {
         ends_in: millis(lives),
-        renew_in: millis(lives - AHEAD.min(lives / 4)),
+        renew_in: millis(lives.saturating_sub(AHEAD.min(lives / 4))),
     })
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use super::dial::Dialled;
 use super::inbox::Inbox;
@@ -16,24 +17,25 @@ use crate::model::Push;
 /// How often the session is shown that someone is there.
 const SIGN_OF_LIFE: Duration = Duration::from_mins(1);
 
-/// Holds such a session for ever, as often as it has to be begun.
-pub(super) async fn run(dialled: Dialled, inbox: Arc<Inbox>, reporter: Arc<Reporter>) {
+/// Holds such a session, as often as it has to be begun, until the end; then the server is told.
+pub(super) async fn run(
+    dialled: Dialled,
+    inbox: Arc<Inbox>,
+    reporter: Arc<Reporter>,
+    ending: CancellationToken,
+) {
     let limits = dialled.dial.limits;
     let mut pace = Pace::new(limits);
-    loop {
+    while !ending.is_cancelled() {
         let begun = Instant::now();
         let mut pause = None;
+        // Never left half done: a session that began by then could not be ended.
         match dialled.initialize().await {
             Ok(mut link) => {
-                // A new session's own stream can only be open or missing.
-                if link.open_get().await == Push::Poll {
-                    reporter.lost();
-                    pause = Some(limits.recheck);
-                } else {
-                    reporter.opened(Push::Get);
-                    follow(&link, &inbox, &reporter).await;
-                    reporter.lost();
-                }
+                let holding = hold(&mut link, &inbox, &reporter);
+                let had_stream = ending.run_until_cancelled(holding).await;
+                pause = (had_stream == Some(false)).then_some(limits.recheck);
+                reporter.lost();
                 link.close().await;
             }
             Err(error) => {
@@ -42,8 +44,20 @@ pub(super) async fn run(dialled: Dialled, inbox: Arc<Inbox>, reporter: Arc<Repor
             }
         }
         pace.died(begun.elapsed());
-        sleep(pause.unwrap_or_else(|| pace.pause())).await;
+        let pausing = sleep(pause.unwrap_or_else(|| pace.pause()));
+        ending.run_until_cancelled(pausing).await;
     }
+}
+
+/// Listens in it until it is over; whether it has a stream at all.
+async fn hold(link: &mut Link, inbox: &Inbox, reporter: &Reporter) -> bool {
+    // A new session's own stream can only be open or missing.
+    let there = link.open_get().await != Push::Poll;
+    if there {
+        reporter.opened(Push::Get);
+        follow(link, inbox, reporter).await;
+    }
+    there
 }
 
 /// Passes on what the session tells, until it is over.

@@ -13,6 +13,7 @@ use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::error::{Kind, LinkError};
 use super::handler::Handler;
@@ -192,6 +193,16 @@ fn says_another_transport(error: &LinkError) -> bool {
     matches!(error.kind, Kind::Http { .. }) && says_another_era(error)
 }
 
+/// Versions are dates; one that we do not know may come close enough. Anything else would be shown
+/// and stored as it is, whatever the server put there.
+fn looks_like_a_version(text: &str) -> bool {
+    text.len() == "2024-11-05".len()
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
+}
+
 /// How a conversation begins.
 pub(super) struct Start {
     pub(super) generation: Generation,
@@ -239,6 +250,9 @@ impl Start {
         let info = running.peer_info();
         let info = info.ok_or_else(|| LinkError::protocol("The server does not say who it is"))?;
         let spoken = &info.protocol_version;
+        if !looks_like_a_version(spoken.as_str()) {
+            return Err(LinkError::protocol("The server speaks no version of MCP"));
+        }
         if self
             .version
             .as_ref()
@@ -274,6 +288,7 @@ impl Start {
             stop,
             service,
             tasks: JoinSet::new(),
+            ending: CancellationToken::new(),
         })
     }
 }

@@ -29,7 +29,7 @@ pub struct LinkError {
 }
 
 /// The sorts of failure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Kind {
     /// 401 or 403: someone has to sign in, or to edit the headers.
     Auth {
@@ -62,6 +62,25 @@ pub enum Kind {
         /// The error's code.
         code: i32,
     },
+}
+
+/// Without the challenge: rmcp logs errors in this form, and a server may quote there what it was
+/// sent.
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auth { status, .. } => write!(f, "Auth({status})"),
+            Self::SessionLost => f.write_str("SessionLost"),
+            Self::Timeout => f.write_str("Timeout"),
+            Self::Unreachable => f.write_str("Unreachable"),
+            Self::Tls => f.write_str("Tls"),
+            Self::Refused => f.write_str("Refused"),
+            Self::Protocol => f.write_str("Protocol"),
+            Self::TooLarge => f.write_str("TooLarge"),
+            Self::Http { status } => write!(f, "Http({status})"),
+            Self::Rpc { code } => write!(f, "Rpc({code})"),
+        }
+    }
 }
 
 impl LinkError {

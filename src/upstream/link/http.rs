@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use reqwest::{RequestBuilder, Response};
-use rmcp::model::{ClientJsonRpcMessage, ClientNotification, ClientRequest};
+use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_client::{StreamableHttpError, StreamableHttpPostResponse};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -21,15 +21,13 @@ use super::events::{self, Events};
 use super::inbox::Inbox;
 use super::pace::Pace;
 use super::report::Reporter;
-use super::{Dial, Limits, LinkEvent};
+use super::session::{SESSION, Session};
+use super::{Dial, Limits};
 use crate::net::Client;
 
-const SESSION: &str = "mcp-session-id";
 const LAST_EVENT_ID: &str = "last-event-id";
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
-/// Characters of a session id.
-const MAX_SESSION_ID: usize = 1024;
 /// Headers that belong to the protocol or the connection, whatever the row says.
 const OURS: [&str; 9] = [
     "accept",
@@ -58,20 +56,10 @@ struct Inner {
     limits: Limits,
     inbox: Arc<Inbox>,
     reporter: Arc<Reporter>,
-    /// The session, as far as this end knows.
-    session: Mutex<Session>,
+    session: Session,
     /// Someone should find out whether the session still stands.
     suspected: Notify,
     resumed: Mutex<Resumed>,
-}
-
-#[derive(Default)]
-struct Session {
-    id: Option<String>,
-    /// Whether a request was answered in it: only what worked can be lost.
-    worked: bool,
-    /// How many beginnings there were.
-    begun: usize,
 }
 
 /// When an answer's stream was last resumed: rmcp itself does it at once, for ever.
@@ -91,7 +79,7 @@ impl Http {
             limits: dial.limits,
             inbox: Arc::clone(inbox),
             reporter: Arc::new(Reporter::new(Arc::clone(inbox))),
-            session: Mutex::default(),
+            session: Session::new(inbox),
             suspected: Notify::new(),
             resumed: Mutex::new(Resumed {
                 pace: Pace::new(dial.limits),
@@ -114,7 +102,7 @@ impl Http {
 
     /// Whether the server gave the session an id, and so has a stream for it.
     pub(super) fn has_session(&self) -> bool {
-        self.session().id.is_some()
+        self.0.session.has_id()
     }
 
     pub(super) fn sender(&self) -> &Sender {
@@ -127,13 +115,6 @@ impl Http {
 
     pub(super) async fn suspected(&self) {
         self.0.suspected.notified().await;
-    }
-
-    fn session(&self) -> MutexGuard<'_, Session> {
-        self.0
-            .session
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn request(
@@ -231,7 +212,7 @@ impl Http {
         let limits = self.0.limits;
         if let Some(error) = answer::auth_error(&response) {
             // With tokens, what could be done was done.
-            let lost = !self.0.sender.has_bearer() && self.worked(attached);
+            let lost = !self.0.sender.has_bearer() && self.0.session.worked(attached);
             return Err(lost_or(lost, error));
         }
         let status = response.status().as_u16();
@@ -244,12 +225,16 @@ impl Http {
             let lost = match status {
                 404 => attached.is_some(),
                 408 | 413 | 429 => false,
-                400..=499 => self.worked(attached),
+                400..=499 => self.0.session.worked(attached),
                 _ => false,
             };
             return Err(lost_or(lost, LinkError::status(status)));
         }
-        let given = self.begun(&response, message).map_err(Error::Client)?;
+        let given = self
+            .0
+            .session
+            .answered(&response, message)
+            .map_err(Error::Client)?;
         let Some(id) = asked.id.clone() else {
             return Ok(StreamableHttpPostResponse::Accepted);
         };
@@ -276,48 +261,9 @@ impl Http {
             return Err(Error::Client(LinkError::protocol(text)));
         };
         if attached.is_some() {
-            self.session().worked = true;
+            self.0.session.works();
         }
         Ok(answer)
-    }
-
-    /// Whether this session was a good one, so that it can only be lost. One that has a successor
-    /// was; the successor first has to show that it works.
-    fn worked(&self, attached: Option<&str>) -> bool {
-        let session = self.session();
-        attached.is_some_and(|id| session.worked || session.id.as_deref() != Some(id))
-    }
-
-    /// Notes what a good answer says of the session; the id it gives, if it is one.
-    fn begun(
-        &self,
-        response: &Response,
-        message: &ClientJsonRpcMessage,
-    ) -> Result<Option<String>, LinkError> {
-        match message {
-            ClientJsonRpcMessage::Request(request)
-                if matches!(request.request, ClientRequest::InitializeRequest(_)) =>
-            {
-                let id = session_id(response)?;
-                let mut session = self.session();
-                session.id.clone_from(&id);
-                session.worked = false;
-                session.begun += 1;
-                Ok(id)
-            }
-            ClientJsonRpcMessage::Notification(note)
-                if matches!(
-                    note.notification,
-                    ClientNotification::InitializedNotification(_)
-                ) =>
-            {
-                if self.session().begun > 1 {
-                    self.0.inbox.put(LinkEvent::Reinitialised);
-                }
-                Ok(None)
-            }
-            _ => Ok(None),
-        }
     }
 
     /// Waits, if an answer was resumed just before.
@@ -356,19 +302,6 @@ fn lost_or(lost: bool, error: LinkError) -> Error {
     } else {
         Error::Client(error)
     }
-}
-
-fn session_id(response: &Response) -> Result<Option<String>, LinkError> {
-    let Some(value) = response.headers().get(SESSION) else {
-        return Ok(None);
-    };
-    let text = value.to_str().unwrap_or_default();
-    let fits = (1..=MAX_SESSION_ID).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if !fits {
-        return Err(LinkError::protocol("The server's session id is no id"));
-    }
-    Ok(Some(text.to_owned()))
 }
 
 /// The row's headers, less those that are ours.

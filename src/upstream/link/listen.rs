@@ -7,6 +7,7 @@ use rmcp::RoleClient;
 use rmcp::model::SubscriptionFilter;
 use rmcp::service::{Peer, Subscription};
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::bearer::Sender;
 use super::dial::Dialled;
@@ -40,9 +41,18 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Listens for ever. A server that cannot be listened to may still push in the older way: then
-    /// a session `beside` is held for nothing else.
-    pub(super) async fn run(self, mut beside: Option<Dialled>) {
+    /// Listens until the end. A server that cannot be listened to may still push in the older way:
+    /// then a session `beside` is held for nothing else.
+    pub(super) async fn run(self, beside: Option<Dialled>, ending: CancellationToken) {
+        let beside = ending.run_until_cancelled(self.listen_for_ever(beside));
+        if let Some(dialled) = beside.await {
+            // Boxed: what rmcp keeps while it begins is large.
+            Box::pin(companion::run(dialled, self.inbox, self.reporter, ending)).await;
+        }
+    }
+
+    /// Or until a session beside is the better way.
+    async fn listen_for_ever(&self, mut beside: Option<Dialled>) -> Dialled {
         let mut pace = Pace::new(self.limits);
         loop {
             let begun = Instant::now();
@@ -66,7 +76,7 @@ impl Listening {
                     if does_not_listen(&error)
                         && let Some(dialled) = beside.take()
                     {
-                        return companion::run(dialled, self.inbox, self.reporter).await;
+                        return dialled;
                     }
                     self.reporter.lost();
                     if cannot(&error) {

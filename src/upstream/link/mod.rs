@@ -21,6 +21,7 @@ mod listen;
 mod pace;
 mod report;
 mod requests;
+mod session;
 mod sse;
 mod whole;
 
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::HeaderMap;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use rmcp::RoleClient;
 use rmcp::model::ServerPeerInfo;
@@ -38,6 +40,7 @@ use rmcp::transport::IntoTransport;
 use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 pub use self::bearer::{Bearer, Token};
@@ -186,9 +189,10 @@ pub struct Link {
     reporter: Arc<Reporter>,
     channel: Channel,
     stop: Option<RunningServiceCancellationToken>,
-    /// The service loop; what else it takes is in `tasks`.
+    /// The service loop; what else it takes is in `tasks`, which all heed `ending`.
     service: JoinSet<()>,
     tasks: JoinSet<()>,
+    ending: CancellationToken,
 }
 
 impl Link {
@@ -263,7 +267,7 @@ impl Link {
                     inbox: Arc::clone(&self.inbox),
                     reporter: Arc::clone(&self.reporter),
                 };
-                self.tasks.spawn(listening.run(beside));
+                self.tasks.spawn(listening.run(beside, self.ending.clone()));
             }
         }
         // A session beside takes its own time to begin.
@@ -277,11 +281,15 @@ impl Link {
         if let Channel::Get(http) = &self.channel {
             if !http.has_session() {
                 let version = self.info.protocol_version.clone();
+                let listening = get::without_session(http.clone(), version);
+                let until = self.ending.clone();
                 self.tasks
-                    .spawn(get::without_session(http.clone(), version));
+                    .spawn(until.run_until_cancelled_owned(listening).map(drop));
             }
             let asking = get::settle_doubts(http.clone(), self.requests.clone());
-            self.tasks.spawn(asking);
+            let until = self.ending.clone();
+            self.tasks
+                .spawn(until.run_until_cancelled_owned(asking).map(drop));
         }
         self.reporter
             .settled(self.requests.limits.push_opening)
@@ -313,15 +321,18 @@ impl Link {
         self.inbox.next().await
     }
 
-    /// Ends the conversation: the server is told where there is a session, as far as that takes no
-    /// longer than a second.
+    /// Ends the conversation: the server is told where there is a session, also one beside, as far as
+    /// that takes no longer than a second.
     pub async fn close(mut self) {
         let limit = self.requests.limits.closing;
-        self.tasks.abort_all();
+        self.ending.cancel();
         if let Some(stop) = self.stop.take() {
             stop.cancel();
         }
-        let ending = async { while self.service.join_next().await.is_some() {} };
+        let ending = async {
+            while self.service.join_next().await.is_some() {}
+            while self.tasks.join_next().await.is_some() {}
+        };
         let _ = timeout(limit, ending).await;
     }
 }

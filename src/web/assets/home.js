@@ -57,7 +57,7 @@ async function readServers(stale) {
 }
 
 function show() {
-  showServers(servers, external);
+  showServers(servers, external, workspace);
   sessions.show(external);
   byId("empty").hidden = servers.length + external.length > 0;
   showLines({ workspace, email: home.dataset.email, mayWrite, servers, workflows });

@@ -1,5 +1,6 @@
 // Copy-ready lines for a terminal, with this workspace's ids filled in.
 
+import { copyButton } from "./copy.js";
 import { byId, el } from "./dom.js";
 
 const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
@@ -90,25 +91,8 @@ export function showLines(state) {
 }
 
 function line(title, command) {
-  const copy = el("button", { type: "button", "aria-label": `Copy: ${title}` }, "Copy");
-  copy.addEventListener("click", async () => {
-    const done = await copyText(command, copy.closest("li").querySelector("code"));
-    byId("copied").textContent = done ? `Copied: ${title}` : "";
-    copy.textContent = done ? "Copied" : "Select and copy";
-    setTimeout(() => { copy.textContent = "Copy"; }, 2_000);
-  });
-  return el("li", {},
-    el("div", { class: "line-head" }, el("span", {}, title), copy),
-    el("pre", {}, el("code", {}, command)));
-}
-
-/** Copies, or (plain http from another machine has no clipboard) selects the text. */
-async function copyText(text, element) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    getSelection().selectAllChildren(element);
-    return false;
-  }
+  const code = el("code", {}, command);
+  return el("li", { class: "line" },
+    el("div", { class: "line-head" }, el("span", {}, title), copyButton(title, code)),
+    el("pre", {}, code));
 }

@@ -143,7 +143,10 @@ async fn others_go_on(cluster: &Cluster, what: &str) {
     };
     for _ in 0..3 {
         let what = format!("{what}: the others");
-        cluster.recovered_as(&what, Instant::now(), others).await;
+        let recovering = cluster.recovered_as(&what, Instant::now(), others);
+        // The writers may all be waiting for the one that is out, from before it said so.
+        let (_, written) = tokio::join!(recovering, cluster.write(0));
+        assert!(written, "{what}: a write on another is refused");
         sleep(Duration::from_secs(1)).await;
     }
     cluster.rest(2, false);

@@ -404,7 +404,7 @@ async fn guarded(
         });
         let known = token.and_then(|token| inner.access.get(&token));
         let now = Instant::now();
-        if !known.is_some_and(|access| access.ends.is_none_or(|ends| now < ends)) {
+        if known.is_none_or(|access| access.ends.is_some_and(|ends| now >= ends)) {
             inner.refused += 1;
             let metadata = format!(
                 "Bearer resource_metadata=\"{}/.well-known/oauth-protected-resource/mcp\"",

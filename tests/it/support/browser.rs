@@ -136,6 +136,12 @@ impl Browser {
         field.send_keys(text).await.unwrap();
     }
 
+    /// Presses keys on what `css` finds, as someone without a mouse does.
+    pub async fn press(&self, css: &str, keys: &str) {
+        let found = self.client.find(Locator::Css(css)).await.unwrap();
+        found.send_keys(keys).await.unwrap();
+    }
+
     /// Clicks what `css` finds, once it is there.
     pub async fn click(&self, css: &str) {
         let found = self

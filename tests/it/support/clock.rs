@@ -20,6 +20,13 @@ impl Default for ManualClock {
 }
 
 impl ManualClock {
+    /// One that is so many seconds ahead of another, or behind it.
+    #[must_use]
+    pub fn beside(&self, seconds: i64) -> Self {
+        let millis = AtomicI64::new(self.now().millis() + seconds * 1000);
+        Self { millis }
+    }
+
     /// Moves it into the future.
     pub fn advance(&self, by: Duration) {
         let by = i64::try_from(by.as_millis()).unwrap();

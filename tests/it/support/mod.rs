@@ -45,7 +45,7 @@ pub use pushing::Pushing;
 pub use redis::{
     Redis, SOON, connect, connected, listen, says, shared_redis, unique_name, without_its_tick,
 };
-pub use server::{ADMIN, TestServer};
+pub use server::{ADMIN, TestServer, replicas};
 pub use stage::{Elsewhere, Stage, large_diff, tool};
 pub use upstream::{Answer, Upstream};
 pub use wire::Wire;

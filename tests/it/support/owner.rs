@@ -153,15 +153,19 @@ impl Owner {
 
     /// Tells of progress; `at` is the time, in milliseconds.
     pub fn tell(&self, server: &mut Held, message: &str, at: i64) {
+        let message = message.to_owned();
+        self.tell_of(server, Told::Progress { message }, at);
+    }
+
+    /// Tells of anything; `at` is the time, in milliseconds.
+    pub fn tell_of(&self, server: &mut Held, what: Told, at: i64) {
         server.number.n += 1;
         self.feed.tell(ConnectionEvent {
             workspace: self.workspace.clone(),
             server: server.guard.server.clone(),
             at: Timestamp::from_millis(at),
-            number: server.number,
-            what: Told::Progress {
-                message: message.to_owned(),
-            },
+            number: Some(server.number),
+            what,
         });
     }
 

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -14,7 +13,10 @@ use toolcast::config::Config;
 use toolcast::feed::Feed;
 use toolcast::model::Clock;
 
-use super::{Backend, Client, DEADLINE, Fresh, ManualClock, TestDatabase};
+use super::{
+    Backend, Client, DEADLINE, Fresh, ManualClock, TestDatabase, connected, shared_redis,
+    unique_name,
+};
 
 /// E-mail and password of the instance admin that every test server starts with.
 pub const ADMIN: (&str, &str) = ("admin@example.com", "correct horse battery staple");
@@ -37,6 +39,20 @@ struct Running {
     catalog: Catalog,
     shutdown: oneshot::Sender<()>,
     done: JoinHandle<anyhow::Result<()>>,
+}
+
+/// Two replicas on one PostgreSQL, which tell each other of changes.
+pub async fn replicas(change: impl FnOnce(&mut Config)) -> (TestServer, TestServer) {
+    let a = TestServer::start_with(Backend::Postgres, |config| {
+        config.redis_url = Some(shared_redis().as_str().into());
+        config.redis_prefix = unique_name("test") + ":";
+        change(config);
+    })
+    .await;
+    let b = a.replica().await;
+    connected(&a).await;
+    connected(&b).await;
+    (a, b)
 }
 
 impl Fresh for TestServer {
@@ -75,12 +91,11 @@ impl TestServer {
         Self::run(config, Arc::clone(&self.database), Arc::clone(&self.clock)).await
     }
 
-    /// Another replica whose clock goes ahead of this one's.
-    pub async fn replica_ahead(&self, by: Duration) -> Self {
+    /// Another replica, whose clock is so many seconds ahead of this one's, or behind it.
+    pub async fn replica_beside(&self, seconds: i64) -> Self {
         let mut config = self.config.clone();
         config.listen.set_port(0);
-        let clock = Arc::<ManualClock>::default();
-        clock.advance(by);
+        let clock = Arc::new(self.clock.beside(seconds));
         Self::run(config, Arc::clone(&self.database), clock).await
     }
 

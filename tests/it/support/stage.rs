@@ -88,6 +88,23 @@ impl Stage {
             .await
     }
 
+    /// Opens the server to everyone, or closes it again.
+    pub async fn set_public(&self, public: bool) {
+        let (server, workspace) = (&self.server, &self.workspace);
+        let path = format!("/api/mcp/workflow-servers/{server}?workspaceId={workspace}");
+        let edit = json!({"isPublic": public});
+        self.admin.patch(&path).json(&edit).await.data(200);
+    }
+
+    /// Edits the workflow and deploys it.
+    pub async fn deploy(&self, edit: &serde_json::Value) {
+        let (workflow, workspace) = (&self.workflow, &self.workspace);
+        let path = format!("/api/workflows/{workflow}?workspaceId={workspace}");
+        self.admin.patch(&path).json(edit).await.data(200);
+        let path = format!("/api/workflows/{workflow}/deploy?workspaceId={workspace}");
+        self.admin.post(&path).await.data(200);
+    }
+
     /// The tool's route, with its workspace.
     pub fn tool_path(&self) -> String {
         let Self {

@@ -10,6 +10,24 @@ fn told(source: Source) -> Announced {
     }
 }
 
+fn request() -> McpRequest {
+    McpRequest {
+        session: "h".to_owned().into(),
+        id: "\"7\"".to_owned(),
+    }
+}
+
+#[test]
+fn a_cancelled_request_is_named_to_the_others() {
+    let message = cancel(&request(), "you").expect("a message");
+    assert_eq!(
+        hear(message.channel, &message.payload),
+        Heard::Cancel(request())
+    );
+    let own = cancel(&request(), "me").expect("a message");
+    assert_eq!(hear(own.channel, &own.payload), Heard::Nothing);
+}
+
 fn hear(channel: Channel, payload: &str) -> Heard {
     read(channel, payload.as_bytes(), "me", "p1")
 }
@@ -89,6 +107,16 @@ fn what_others_say_is_a_look() {
         (
             Channel::Control,
             r#"{"type":"nudge","serverId":["s"]}"#,
+            Heard::Nothing,
+        ),
+        (
+            Channel::Control,
+            r#"{"type":"cancel","session":"h","request":"\"7\"","origin":"you"}"#,
+            Heard::Cancel(request()),
+        ),
+        (
+            Channel::Control,
+            r#"{"type":"cancel","session":"h","request":7}"#,
             Heard::Nothing,
         ),
         (

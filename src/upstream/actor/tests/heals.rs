@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::super::End;
@@ -17,6 +18,14 @@ use ConnectionState::{
 
 fn down() -> LinkError {
     trouble::unusable("nobody answers")
+}
+
+/// Tries that failed so far.
+fn errors(world: &World) -> usize {
+    let page = world.page.read();
+    let told = page.told.iter();
+    told.filter(|told| matches!(told, Told::Error { .. }))
+        .count()
 }
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -118,10 +127,9 @@ async fn tries_come_less_and_less_often_and_never_end() {
     let row = world.page.row();
     assert_eq!(row.done.outcome, Some(Ending::Failed));
     assert_eq!(row.done.attempts, 3, "one and two retries");
-    let told = world.page.read().told.len();
-    assert_eq!(told, 3);
+    let failed = errors(&world);
     sleep(Duration::from_hours(1)).await;
-    let tries = world.page.read().told.len() - told;
+    let tries = errors(&world) - failed;
     assert!((80..240).contains(&tries), "{tries} in an hour");
 }
 
@@ -147,7 +155,7 @@ async fn who_is_not_let_in_waits_for_a_hand() {
     world.until_state(Authenticating).await;
     assert_eq!(world.page.row().done.outcome, Some(Ending::AuthRequired));
     sleep(Duration::from_hours(2)).await;
-    assert_eq!(world.page.read().told.len(), 1, "one try");
+    assert_eq!(errors(&world), 1, "one try");
     let refresh = world.command(Command::Refresh);
     world.hear();
     sleep(Duration::from_secs(1)).await;
@@ -156,7 +164,7 @@ async fn who_is_not_let_in_waits_for_a_hand() {
         (done.command_done, done.outcome),
         (refresh, Some(Ending::AuthRequired))
     );
-    assert_eq!(world.page.read().told.len(), 1, "still one");
+    assert_eq!(errors(&world), 1, "still one");
 
     // Nor does a new owner try.
     let (peer, page) = (world.peer.clone(), world.page.clone());
@@ -166,7 +174,7 @@ async fn who_is_not_let_in_waits_for_a_hand() {
     }
     let world = World::around(peer, page);
     sleep(Duration::from_mins(10)).await;
-    assert_eq!(world.page.read().told.len(), 1, "still one");
+    assert_eq!(errors(&world), 1, "still one");
     world.peer.seen().manner.refuses = None;
     world.command(Command::Connect);
     world.hear();
@@ -244,4 +252,67 @@ async fn a_paused_server_stays_paused_until_someone_wants_it() {
     world.edit();
     world.hear();
     world.until_state(Ready).await;
+}
+
+/// The kinds of what was told, and of observability which.
+fn told(world: &World) -> Vec<String> {
+    let page = world.page.read();
+    let kinds = page.told.iter().map(|told| match told {
+        Told::ToolsDiscovered { tools } => format!("tools {}", tools.join(" ")),
+        Told::Error { kind, .. } => format!("error {kind:?}"),
+        Told::Disconnected => "disconnected".to_owned(),
+        Told::Progress { message } => message.clone(),
+        Told::Observability { level, payload, .. } => {
+            let which = ["type", "push", "waitMs"]
+                .into_iter()
+                .find(|key| !payload[*key].is_null());
+            let which = which.map(|key| match &payload[key] {
+                Value::String(text) => text.clone(),
+                _ => key.to_owned(),
+            });
+            format!("{level:?} {}", which.unwrap_or_default())
+        }
+    });
+    kinds.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_step_is_told_and_what_changes_on_the_way() {
+    let connects = [
+        "Agreeing on a session.",
+        "Info mcp:client:session_created",
+        "Listing its tools.",
+        "Debug rpc:end",
+    ];
+    let world = World::new(Manner::default());
+    world.until_state(Ready).await;
+    assert_eq!(told(&world), [&connects[..], &["tools a b"]].concat());
+    sleep(Duration::from_mins(20)).await;
+    assert_eq!(told(&world).len(), 5, "nothing changes, nothing is told");
+
+    world.page.read().told.clear();
+    world.peer.say(|| LinkEvent::PushLost);
+    world.peer.say(|| LinkEvent::PushLost);
+    world.peer.say(|| LinkEvent::PushOpened(Push::Get));
+    world.peer.change(&["c"]);
+    sleep(Duration::from_secs(5)).await;
+    let heard = told(&world);
+    assert_eq!(heard, ["Warn poll", "Info get", "Debug rpc:end", "tools c"]);
+
+    world.page.read().told.clear();
+    world.peer.seen().manner.refuses = Some(down());
+    world.peer.say(|| LinkEvent::Closed(down()));
+    sleep(Duration::from_millis(100)).await;
+    world.peer.seen().manner.refuses = None;
+    sleep(Duration::from_secs(30)).await;
+    let heard = told(&world);
+    let wait = "Warn waitMs".to_owned();
+    assert_eq!(heard[0], "error Connection", "{heard:?}");
+    assert!(heard.contains(&wait), "{heard:?}");
+    assert_eq!(
+        heard[heard.len() - 5..],
+        [&connects[..], &["tools c"]].concat()
+    );
+    let numbers = world.page.read().numbers.clone();
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
 }

@@ -157,6 +157,28 @@ async fn a_change_in_the_moment_it_connects_is_in_the_final_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_change_in_the_same_tick_as_the_first_answer() {
+    for seed in 0..TIMES {
+        let rng = &mut StdRng::seed_from_u64(seed);
+        let world = world(rng);
+        world.peer.seen().manner.greets = true;
+        sleep(ms(rng, 40)).await;
+        if rng.random_bool(0.5) {
+            world.command(Command::Reconnect);
+            world.hear();
+        }
+        sleep(SETTLED).await;
+        is_connected(&world, seed);
+        let begun = world.peer.seen().begun;
+        assert_eq!(
+            world.names(),
+            ["a".to_owned(), format!("greeted_{begun}")],
+            "seed {seed}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_late_close_of_an_old_session_does_not_touch_the_new_one() {
     for seed in 0..TIMES {
         let rng = &mut StdRng::seed_from_u64(seed);
@@ -173,6 +195,8 @@ async fn a_late_close_of_an_old_session_does_not_touch_the_new_one() {
         sleep(SETTLED).await;
         assert_eq!(world.state(), ConnectionState::Ready, "seed {seed}");
         assert_eq!(world.names(), ["c"], "seed {seed}");
+        // An end that takes more than a second is given up, and the session is the server's then.
+        assert_eq!(world.tasks.len(), 1, "tasks, seed {seed}");
     }
 }
 
