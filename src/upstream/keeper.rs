@@ -41,8 +41,7 @@ use crate::store::external_servers::ExternalServer;
 use crate::store::{self, Db, oauth};
 
 pub use self::kept::{Begun, Held, lifetime};
-pub use self::wanted::read_kept;
-pub(super) use self::wanted::wanted;
+pub use self::wanted::{Entrance, read_kept};
 
 /// Servers whose tokens wait to be given back.
 const RETURNS: usize = 256;
@@ -186,7 +185,7 @@ impl Keeper {
 
     /// Notes that a call was refused for want of tokens.
     pub(super) async fn note(&self, server: &ExternalServer, error: &LinkError) {
-        let Some(challenge) = wanted(server, error) else {
+        let Some(challenge) = Entrance::of(server).wants(error) else {
             return;
         };
         if let Err(error) = self.noted(server, &challenge).await {
@@ -215,7 +214,7 @@ pub(super) trait Bearers: Send + Sync + fmt::Debug {
 
 impl Bearers for Keeper {
     fn of(&self, server: &ExternalServer) -> Option<Arc<dyn Bearer>> {
-        if wanted::has_own_credentials(server) {
+        if Entrance::of(server).has_own_credentials() {
             return None;
         }
         Some(Arc::new(RowBearer::new(self.clone(), server.id.clone())))

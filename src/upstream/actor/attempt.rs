@@ -13,7 +13,7 @@ use crate::upstream::backoff::{Backoff, HEALTHY};
 use crate::upstream::book::Book;
 use crate::upstream::dial::dial_of;
 use crate::upstream::gate::Turn;
-use crate::upstream::keeper::wanted;
+use crate::upstream::keeper::Entrance;
 use crate::upstream::link::{Kind, LinkError};
 use crate::upstream::session::Session;
 use crate::upstream::snapshot::Snapshot;
@@ -132,7 +132,7 @@ impl<B: Book> Watch<'_, B> {
             let entry = Entry {
                 tried: Some(self.failed(trouble)),
                 done: self.finish(Ending::AuthRequired, Some(trouble)),
-                wants: wanted(&self.server, trouble),
+                wants: Entrance::of(&self.server).wants(trouble),
                 ..Entry::default()
             };
             self.enter(ConnectionState::Authenticating, entry).await?;
