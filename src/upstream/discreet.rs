@@ -207,4 +207,58 @@ mod tests {
         assert_eq!(hidden(url, &[], "s%C3%A9cret-1 b"), "••• b");
         assert_eq!(hidden(url, &[], "sécret-1 b"), "••• b");
     }
+
+    /// Gives one token after another.
+    #[derive(Debug, Default)]
+    struct Keeper(Mutex<i64>);
+
+    impl Keeper {
+        fn next(&self) -> Token {
+            let mut generation = self.0.lock().expect("a number");
+            *generation += 1;
+            Token {
+                value: Secret::new(format!("token-{generation}")),
+                generation: *generation,
+            }
+        }
+    }
+
+    impl Bearer for Keeper {
+        fn token(&self) -> BoxFuture<'_, Result<Option<Token>, LinkError>> {
+            Box::pin(std::future::ready(Ok(Some(self.next()))))
+        }
+
+        fn refused<'a>(
+            &'a self,
+            _: Option<&'a Token>,
+            _: &'a Challenge,
+        ) -> BoxFuture<'a, Result<Option<Token>, LinkError>> {
+            Box::pin(std::future::ready(Ok(Some(self.next()))))
+        }
+    }
+
+    #[tokio::test]
+    async fn tokens_are_not_repeated_either() {
+        let mut dial = Dial::new("https://a.test/".parse().expect("a URL"));
+        dial.bearer = Some(Arc::new(Keeper::default()));
+        let secrets = Secrets::of(&mut dial);
+        let bearer = dial.bearer.expect("a keeper");
+        let told = || {
+            let message = "token-1 token-2 token-3 token-4 token-5".into();
+            let kind = Kind::Rpc { code: 1 };
+            secrets.hide(LinkError { kind, message }).message
+        };
+        assert!(told().contains("token-1"));
+        bearer.token().await.expect("a token");
+        bearer
+            .refused(None, &Challenge::default())
+            .await
+            .expect("a token");
+        assert_eq!(told(), "••• ••• token-3 token-4 token-5");
+        for _ in 0..3 {
+            bearer.token().await.expect("a token");
+        }
+        assert_eq!(told(), "token-1 ••• ••• ••• •••");
+        assert!(!format!("{bearer:?}").contains("token-"));
+    }
 }

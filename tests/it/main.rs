@@ -36,6 +36,7 @@ mod import;
 mod keys;
 mod layers;
 mod link;
+mod link_bearer;
 mod link_push;
 mod oauth_renewal;
 mod oauth_rules;

@@ -91,7 +91,7 @@ impl Sender {
         let again = request.try_clone();
         let token = bearer.token().await?;
         let response = self.with(request, token.as_ref(), what).await?;
-        let challenge = Challenge::of(response.status(), response.headers());
+        let challenge = Challenge::of(response.status().as_u16(), response.headers());
         let (Some(challenge), Some(again)) = (challenge, again) else {
             return Ok(response);
         };
@@ -131,7 +131,8 @@ impl Sender {
         self.sent.send_modify(|sent| {
             sent.newest = sent.newest.max(generation);
             if what == For::Push {
-                sent.push = generation;
+                // Also where it is the older one: only what comes later is a reason to do it again.
+                sent.push = sent.newest;
             }
         });
         sent(request).await

@@ -62,10 +62,9 @@ impl Listening {
                     if !doubtful {
                         self.reporter.opened(Push::Listen);
                     }
-                    if self.hear(subscription, doubtful).await == Over::Outdated {
-                        continue;
+                    if self.hear(subscription, doubtful).await == Over::Ended {
+                        pace.died(begun.elapsed());
                     }
-                    pace.died(begun.elapsed());
                     if pace.flapping() {
                         self.reporter.lost();
                     }

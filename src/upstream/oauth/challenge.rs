@@ -1,7 +1,7 @@
 //! `WWW-Authenticate`: what a server says when it refuses a request (RFC 6750, RFC 9728).
 
+use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
-use http::{HeaderMap, StatusCode};
 use url::Url;
 
 use super::scope;
@@ -62,11 +62,10 @@ impl Challenge {
 
     /// What an answer says, if it is a refusal that a token may help against: 401, or 403 because
     /// of the scope.
-    pub(in crate::upstream) fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
-        let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        let challenge =
-            refused.then(|| Self::parse(status.as_u16(), header_of(headers).as_deref()))?;
-        (status == StatusCode::UNAUTHORIZED || challenge.wants_more()).then_some(challenge)
+    pub(in crate::upstream) fn of(status: u16, headers: &HeaderMap) -> Option<Self> {
+        let refused = matches!(status, 401 | 403);
+        let challenge = refused.then(|| Self::parse(status, header_of(headers).as_deref()))?;
+        (status == 401 || challenge.wants_more()).then_some(challenge)
     }
 
     /// Whether a token is good, and not good enough.
@@ -204,7 +203,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.append(WWW_AUTHENTICATE, "Basic realm=x".parse().unwrap());
             headers.append(WWW_AUTHENTICATE, header.parse().unwrap());
-            Challenge::of(StatusCode::from_u16(status).unwrap(), &headers)
+            Challenge::of(status, &headers)
         };
         assert_eq!(
             of(401, "Bearer scope=a").unwrap().scope.as_deref(),

@@ -24,7 +24,7 @@ fn client(issuer: &str) -> Client {
 #[tokio::test]
 async fn known_then_described_then_registered_then_not_at_all() {
     let site = Site::start().await;
-    site.says("/register", 201, json!({"client_id": "new"}));
+    site.says("/register", 201, r#"{"client_id":"new"}"#);
     let mut server = server(&site.origin);
     server.cimd = true;
     let (net, mut ours) = (net(true), ours());
@@ -65,7 +65,7 @@ async fn known_then_described_then_registered_then_not_at_all() {
 #[tokio::test]
 async fn what_is_said_of_us() {
     let site = Site::start().await;
-    site.says("/register", 201, json!({"client_id": "new"}));
+    site.says("/register", 201, r#"{"client_id":"new"}"#);
     let (server, mut ours) = (server(&site.origin), ours());
     register(&net(true), &server, &ours, None).await.unwrap();
     let asked = site.asked().remove(0);
@@ -144,7 +144,7 @@ async fn how_a_client_proves_itself() {
     ] {
         let mut server = server(&site.origin);
         server.auth_methods = taken.map(|names| names.into_iter().map(str::to_owned).collect());
-        site.says("/register", 201, &answer);
+        site.says("/register", 201, answer.to_string());
         let registered = register(&net(true), &server, &ours(), None).await.unwrap();
         let said: Value = serde_json::from_str(&site.asked()[0].body).unwrap();
         assert_eq!(said["token_endpoint_auth_method"], asked, "{answer}");

@@ -85,12 +85,12 @@ impl Site {
     }
 
     /// From now on, what a path is answered; all others are 404.
-    pub(super) fn says(&self, path: &str, status: u16, body: impl ToString) {
-        self.set(path, Answer::Whole(status, body.to_string()));
+    pub(super) fn says(&self, path: &str, status: u16, body: impl Into<String>) {
+        self.set(path, Answer::Whole(status, body.into()));
     }
 
     pub(super) fn gives(&self, path: &str, document: &Value) {
-        self.says(path, 200, document);
+        self.says(path, 200, document.to_string());
     }
 
     pub(super) fn redirects(&self, path: &str, status: u16, there: &str) {
