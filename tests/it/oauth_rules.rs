@@ -90,6 +90,15 @@ both! {
         let text = "MCP OAuth requires https (or http://localhost for development)";
         refused(&get(far).await, 400, text);
 
+        // Tried out, it says so before it is registered.
+        let body = json!({
+            "workspaceId": seen.workspace, "name": "Try", "transport": "auto",
+            "url": door.authority.url(),
+        });
+        let tried = seen.client.post(&format!("{PATH}/test-connection")).json(&body).await;
+        let expected = json!({"success": false, "authRequired": true, "authType": "oauth"});
+        assert_eq!(tried.data(200), expected);
+
         // Nobody else's server has an id here.
         let made = seen.client.post("/api/workspaces").json(&json!({"name": "Other"})).await;
         let other = made.data(201)["workspace"]["id"].as_str().unwrap().to_owned();
