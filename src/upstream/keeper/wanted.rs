@@ -101,7 +101,13 @@ mod tests {
             (AuthType::None, &[], 403, Some(METADATA), true),
             (AuthType::Headers, &other, 401, Some("Bearer"), false),
             (AuthType::Headers, &other, 401, Some(METADATA), true),
-            (AuthType::Headers, &authorization, 401, Some(METADATA), false),
+            (
+                AuthType::Headers,
+                &authorization,
+                401,
+                Some(METADATA),
+                false,
+            ),
             (AuthType::Oauth, &authorization, 401, None, true),
             (AuthType::Oauth, &[], 403, None, true),
         ] {

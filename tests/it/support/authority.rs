@@ -115,7 +115,10 @@ impl Authority {
                 "/.well-known/oauth-protected-resource/mcp",
                 get(answers::describe_resource),
             )
-            .route("/.well-known/oauth-authorization-server", get(answers::describe))
+            .route(
+                "/.well-known/oauth-authorization-server",
+                get(answers::describe),
+            )
             .route("/register", post(answers::register))
             .route("/authorize", get(answers::authorize))
             .route("/token", post(answers::grant))

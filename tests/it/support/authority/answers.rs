@@ -41,7 +41,10 @@ pub(super) async fn describe(State(shared): State<Arc<Shared>>) -> Response {
     Json(json).into_response()
 }
 
-pub(super) async fn register(State(shared): State<Arc<Shared>>, Json(asked): Json<Value>) -> Response {
+pub(super) async fn register(
+    State(shared): State<Arc<Shared>>,
+    Json(asked): Json<Value>,
+) -> Response {
     let mut inner = shared.inner();
     let name = asked["client_name"].as_str().unwrap().to_owned();
     let fields = Fields::from([("client_name".to_owned(), name)]);
@@ -55,7 +58,10 @@ pub(super) async fn register(State(shared): State<Arc<Shared>>, Json(asked): Jso
 }
 
 /// Everyone is signed in here, and grants what is asked for.
-pub(super) async fn authorize(State(shared): State<Arc<Shared>>, Query(asked): Query<Fields>) -> Redirect {
+pub(super) async fn authorize(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<Fields>,
+) -> Redirect {
     let mut inner = shared.inner();
     inner.asked.push(("/authorize".to_owned(), asked.clone()));
     let code = inner.fresh("code");
@@ -74,7 +80,10 @@ fn refuse(error: &str) -> Response {
     (StatusCode::BAD_REQUEST, Json(json)).into_response()
 }
 
-pub(super) async fn grant(State(shared): State<Arc<Shared>>, Form(asked): Form<Fields>) -> Response {
+pub(super) async fn grant(
+    State(shared): State<Arc<Shared>>,
+    Form(asked): Form<Fields>,
+) -> Response {
     shared
         .inner()
         .asked
@@ -141,7 +150,10 @@ fn for_refresh(inner: &mut Inner, asked: &Fields) -> Result<Value, &'static str>
     Ok(inner.granted(family, asked.get("scope")))
 }
 
-pub(super) async fn revoke(State(shared): State<Arc<Shared>>, Form(asked): Form<Fields>) -> StatusCode {
+pub(super) async fn revoke(
+    State(shared): State<Arc<Shared>>,
+    Form(asked): Form<Fields>,
+) -> StatusCode {
     let mut inner = shared.inner();
     inner.access.remove(&asked["token"]);
     inner.refresh.remove(&asked["token"]);
