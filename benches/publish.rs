@@ -2,11 +2,13 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use toolcast::feed::bench::Publisher;
+use toolcast::metrics::Metrics;
 
 const STREAMS: usize = 10_000;
 
 fn publish(criterion: &mut Criterion) {
-    let mut publisher = Publisher::new(STREAMS);
+    let metrics = Metrics::on().unwrap().feed;
+    let mut publisher = Publisher::new(STREAMS, metrics);
     criterion.bench_function("one change to 10,000 cursors", |bencher| {
         bencher.iter(|| assert_eq!(publisher.publish(), STREAMS));
     });

@@ -5,6 +5,7 @@ mod dependencies;
 mod files;
 mod keys;
 mod limits;
+mod metrics;
 mod parts;
 
 use std::io;
@@ -28,6 +29,7 @@ use crate::auth::Auth;
 use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::feed::Feed;
+use crate::metrics::HttpMetrics;
 use crate::model::Clock;
 use crate::net::Net;
 use crate::seal::Sealer;
@@ -48,6 +50,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct App {
     listener: TcpListener,
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     url: Url,
     router: Router,
     server: server::Options,
@@ -72,7 +75,8 @@ impl App {
     /// Takes the port, opens and migrates the database, puts the parts together.
     pub async fn build(config: &Config, clock: Arc<dyn Clock>) -> Result<Self> {
         config.check()?;
-        let listener = listen(config.listen)?;
+        let listener = listen("TOOLCAST_LISTEN", config.listen)?;
+        let metrics = metrics::Listening::open(config)?;
         let address = listener.local_addr()?;
         let url = config.public_url(address)?;
         ask_for_proxies(config, &url);
@@ -98,7 +102,7 @@ impl App {
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
-            parts::feed_options(config, url.clone(), limits),
+            parts::feed_options(config, url.clone(), limits, metrics.all().feed),
             relay.clone(),
         );
         let options = parts::auth_options(config, url.clone());
@@ -109,6 +113,7 @@ impl App {
             feed: feed.clone(),
             sealer: sealer.clone(),
             net: net.clone(),
+            metrics: metrics.all().upstream,
         };
         let (catalog, upstream) = ground.catalog(config, url.clone(), crew.tasks.clone());
 
@@ -146,10 +151,21 @@ impl App {
             proxies: config.trusted_proxies.clone().into(),
         };
         let health = health::routes(dependencies::all(&db, &relay), crew.stop.soft.clone());
-        let router = router(state, health, config, &url, crew.last_call.clone())?;
+        let around = (crew.last_call.clone(), metrics.all().http);
+        let router = router(state, health, config, &url, around)?;
+        let metrics_address = metrics.address();
+        let sources = metrics::Sources {
+            db: db.clone(),
+            feed: feed.clone(),
+            relay,
+        };
+        for (name, task) in metrics.tasks(sources, &crew.stop, &crew.tasks) {
+            crew.run(name, task);
+        }
         Ok(Self {
             listener,
             address,
+            metrics_address,
             url,
             sign_in_link,
             router,
@@ -178,6 +194,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where metrics are collected, if they are.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Where people reach it.
@@ -268,7 +290,7 @@ impl App {
     }
 }
 
-fn listen(address: SocketAddr) -> Result<TcpListener> {
+fn listen(variable: &str, address: SocketAddr) -> Result<TcpListener> {
     let error = match server::listen(address) {
         Ok(listener) => return Ok(listener),
         Err(error) => error,
@@ -280,14 +302,14 @@ fn listen(address: SocketAddr) -> Result<TcpListener> {
                 .map(|port| SocketAddr::new(address.ip(), port))
                 .find(|other| server::listen(*other).is_ok());
             let hint = free.map_or_else(String::new, |free| {
-                format!(", for example TOOLCAST_LISTEN={free}")
+                format!(", for example {variable}={free}")
             });
-            bail!("TOOLCAST_LISTEN: {address} is taken by another program; choose another{hint}")
+            bail!("{variable}: {address} is taken by another program; choose another{hint}")
         }
         io::ErrorKind::AddrNotAvailable => {
-            bail!("TOOLCAST_LISTEN: {address} is no address of this machine")
+            bail!("{variable}: {address} is no address of this machine")
         }
-        _ => Err(error).context(format!("TOOLCAST_LISTEN: cannot listen on {address}")),
+        _ => Err(error).context(format!("{variable}: cannot listen on {address}")),
     }
 }
 
@@ -346,7 +368,7 @@ fn router(
     health: Router,
     config: &Config,
     url: &Url,
-    last_call: CancellationToken,
+    (last_call, metrics): (CancellationToken, HttpMetrics),
 ) -> Result<Router> {
     let routes = crate::api::router(state.clone())
         .merge(crate::web::router(state))
@@ -355,5 +377,5 @@ fn router(
         own: url.origin().ascii_serialization(),
         allowed: config.allowed_origins.clone(),
     };
-    Ok(layers::around(routes, &origins, last_call)?)
+    Ok(layers::around(routes, &origins, last_call, metrics)?)
 }

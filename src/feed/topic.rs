@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -14,7 +15,7 @@ use super::connections::{Asks, Look, Place, Slots};
 use super::frame::{self, Frames, Resync, WithId};
 use super::line::Line;
 use crate::model::ids::{ServerId, WorkspaceId};
-use crate::model::{EventId, Revision, Stamp, Standing};
+use crate::model::{EventId, Revision, Stamp, Standing, Timestamp};
 use crate::store::external_servers::standings::Summary;
 use crate::store::snapshot::Stretch;
 
@@ -78,6 +79,7 @@ struct Entry {
     /// Whose tools it speaks of.
     server: ServerId,
     frame: Bytes,
+    committed: Instant,
 }
 
 impl Entry {
@@ -110,12 +112,38 @@ impl Cursor {
 /// What comes after a cursor.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// This frame; the cursor has moved past it.
+    /// This change's frame, and when it was committed; the cursor has moved past it.
+    Change(Bytes, Instant),
+    /// This other frame.
     Frame(Bytes),
-    /// What came next is gone from here; the cursor stands at the newest change.
-    Lost(Bytes),
+    /// What came next is gone from here, and why; the cursor stands at the newest change.
+    Lost(Bytes, Resync),
     /// Nothing yet.
     Nothing,
+}
+
+/// What is known of the moment of a commit.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Committed {
+    /// It was then.
+    At(Instant),
+    /// It was another's, or is not remembered: the change's own time tells, to the millisecond, which
+    /// is taken just before COMMIT. `now` is the same moment by both clocks.
+    AsWritten { now: (Timestamp, Instant) },
+}
+
+impl Committed {
+    fn of(self, at: Timestamp) -> Instant {
+        match self {
+            Self::At(moment) => moment,
+            Self::AsWritten { now: (now, moment) } => {
+                let age = now.millis().saturating_sub(at.millis());
+                // A clock that is ahead of ours wrote it now, as far as we know.
+                let age = Duration::from_millis(u64::try_from(age).unwrap_or(0));
+                moment.checked_sub(age).unwrap_or(moment)
+            }
+        }
+    }
 }
 
 /// What a stream that follows one server went past.
@@ -215,7 +243,8 @@ impl Topic {
     }
 
     /// Takes in what the reader read: `stretch` begins after the remembered revision.
-    pub(super) fn append(&self, stretch: &Stretch, base: &Stamp) -> Appended {
+    /// `committed` tells when each change was.
+    pub(super) fn append(&self, stretch: &Stretch, base: &Stamp, committed: Committed) -> Appended {
         let mut log = self.log();
         let newest = EventId {
             stamp: stretch.head_stamp.clone().unwrap_or_else(|| base.clone()),
@@ -239,6 +268,7 @@ impl Topic {
                 stamp: change.stamp.clone(),
                 server: change.server_id.clone(),
                 frame: frame::tools_changed(change, WithId::Yes),
+                committed: committed.of(change.at),
             };
             self.push(&mut log, change.event_id(), entry);
         }
@@ -365,7 +395,7 @@ impl Log {
         };
         if cursor.generation != self.generation {
             (cursor.generation, cursor.revision) = (self.generation, head.revision);
-            return Next::Lost(frame::resync(self.why, head));
+            return Next::Lost(frame::resync(self.why, head), self.why);
         }
         if cursor.revision >= head.revision {
             // Changes come first: what is shown beside them waits and is never many.
@@ -377,10 +407,11 @@ impl Log {
             .and_then(|index| self.ring.get(index));
         if let Some(entry) = frame {
             cursor.revision += 1;
-            return Next::Frame(entry.frame.clone());
+            return Next::Change(entry.frame.clone(), entry.committed);
         }
         cursor.revision = head.revision;
-        Next::Lost(frame::resync(Resync::FellBehind, head))
+        let why = Resync::FellBehind;
+        Next::Lost(frame::resync(why, head), why)
     }
 
     fn pass(&self, cursor: &mut Cursor, server: &ServerId) -> Option<Passed> {

@@ -37,6 +37,7 @@ mod keys;
 mod layers;
 mod link;
 mod link_push;
+mod metrics;
 mod obstacles;
 mod pages;
 mod peers_conformance;
