@@ -7,6 +7,10 @@ use toolcast::metrics::Metrics;
 const STREAMS: usize = 10_000;
 
 fn publish(criterion: &mut Criterion) {
+    #[expect(
+        clippy::unwrap_used,
+        reason = "without metrics there is nothing to measure"
+    )]
     let metrics = Metrics::on().unwrap().feed;
     let mut publisher = Publisher::new(STREAMS, metrics);
     criterion.bench_function("one change to 10,000 cursors", |bencher| {

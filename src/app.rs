@@ -5,10 +5,10 @@ mod dependencies;
 mod files;
 mod keys;
 mod limits;
+mod listen;
 mod metrics;
 mod parts;
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use url::Url;
 use self::crew::Crew;
 use self::files::{Files, Lock};
 use self::limits::Limits;
+use self::listen::listen;
 pub(crate) use self::parts::catalog_beside;
 use crate::api::{AppState, health, layers};
 use crate::auth::Auth;
@@ -36,6 +37,7 @@ use crate::seal::Sealer;
 use crate::serve::{self, Serve};
 use crate::server;
 use crate::store::{self, Db, Place, meta};
+use crate::upstream::Upstream;
 
 /// How long requests and streams may take to end after the signal. With what follows the process
 /// is gone within 2 s.
@@ -122,14 +124,7 @@ impl App {
             .await
             .map_err(|error| refused_first_start(config, &error))?
             .map(|token| auth.sign_in_url(&token));
-        let pruning = auth.clone().keep_pruned(crew.stop.soft.clone());
-        crew.run("sign-in pruner", pruning);
-        for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
-            crew.run(name, task);
-        }
-        for (name, task) in upstream.tasks(&crew.stop.soft) {
-            crew.run(name, task);
-        }
+        start(&crew, &auth, &feed, &upstream);
         let rooms = serve::Rooms {
             auth: auth.clone(),
             catalog: catalog.clone(),
@@ -153,15 +148,8 @@ impl App {
         let health = health::routes(dependencies::all(&db, &relay), crew.stop.soft.clone());
         let around = (crew.last_call.clone(), metrics.all().http);
         let router = router(state, health, config, &url, around)?;
-        let metrics_address = metrics.address();
-        let sources = metrics::Sources {
-            db: db.clone(),
-            feed: feed.clone(),
-            relay,
-        };
-        for (name, task) in metrics.tasks(sources, &crew.stop, &crew.tasks) {
-            crew.run(name, task);
-        }
+        let sources = metrics::Sources::new(&db, &feed, relay);
+        let metrics_address = metrics.start(sources, &crew);
         Ok(Self {
             listener,
             address,
@@ -180,10 +168,7 @@ impl App {
             catalog,
             net,
             db,
-            key_file: files
-                .as_ref()
-                .filter(|_| config.secret_key.is_none())
-                .map(|files| files.key.clone()),
+            key_file: key_file(config, files.as_ref()),
             files,
             _ends: ends,
             _lock: lock,
@@ -290,29 +275,6 @@ impl App {
     }
 }
 
-fn listen(variable: &str, address: SocketAddr) -> Result<TcpListener> {
-    let error = match server::listen(address) {
-        Ok(listener) => return Ok(listener),
-        Err(error) => error,
-    };
-    match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            let free = (1..=20)
-                .filter_map(|step| address.port().checked_add(step))
-                .map(|port| SocketAddr::new(address.ip(), port))
-                .find(|other| server::listen(*other).is_ok());
-            let hint = free.map_or_else(String::new, |free| {
-                format!(", for example {variable}={free}")
-            });
-            bail!("{variable}: {address} is taken by another program; choose another{hint}")
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            bail!("{variable}: {address} is no address of this machine")
-        }
-        _ => Err(error).context(format!("{variable}: cannot listen on {address}")),
-    }
-}
-
 /// The database, and what seals in it.
 async fn open(config: &Config, files: Option<&Files>) -> Result<(Db, Sealer)> {
     let place =
@@ -342,6 +304,23 @@ async fn open_database(config: &Config) -> store::Result<Db> {
     db.migrate().await?;
     meta::check_schema(&db).await?;
     Ok(db)
+}
+
+/// Starts what the rooms below the API live on.
+fn start(crew: &Crew, auth: &Auth, feed: &Feed, upstream: &Upstream) {
+    let pruning = auth.clone().keep_pruned(crew.stop.soft.clone());
+    crew.run("sign-in pruner", pruning);
+    for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
+        crew.run(name, task);
+    }
+    for (name, task) in upstream.tasks(&crew.stop.soft) {
+        crew.run(name, task);
+    }
+}
+
+fn key_file(config: &Config, files: Option<&Files>) -> Option<PathBuf> {
+    let files = files.filter(|_| config.secret_key.is_none());
+    files.map(|files| files.key.clone())
 }
 
 fn ask_for_proxies(config: &Config, url: &Url) {

@@ -6,16 +6,16 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::routing::get;
-use futures_util::future::BoxFuture;
 use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use tokio::net::TcpListener;
 use tokio::time::MissedTickBehavior;
-use tokio_util::task::TaskTracker;
 
+use super::crew::Crew;
+use super::listen::listen;
 use crate::config::Config;
 use crate::feed::{Feed, Relay};
 use crate::metrics::{Metrics, Pool, Standing};
-use crate::server::{self, Stop};
+use crate::server;
 use crate::store::Db;
 
 /// Collectors at a time; more wait.
@@ -34,9 +34,9 @@ pub(super) struct Listening {
 /// What is asked when they are collected.
 #[derive(Clone)]
 pub(super) struct Sources {
-    pub(super) db: Db,
-    pub(super) feed: Feed,
-    pub(super) relay: Relay,
+    db: Db,
+    feed: Feed,
+    relay: Relay,
 }
 
 impl Listening {
@@ -49,7 +49,7 @@ impl Listening {
             });
         };
         Ok(Self {
-            listener: Some(super::listen("TOOLCAST_METRICS_LISTEN", address)?),
+            listener: Some(listen("TOOLCAST_METRICS_LISTEN", address)?),
             metrics: Metrics::on().context("metrics cannot be counted")?,
         })
     }
@@ -59,36 +59,26 @@ impl Listening {
         self.metrics.clone()
     }
 
-    /// Where they are collected.
-    pub(super) fn address(&self) -> Option<SocketAddr> {
-        self.listener.as_ref()?.local_addr().ok()
-    }
-
-    /// What they live on, each with its name, until `stop`.
-    pub(super) fn tasks(
-        self,
-        sources: Sources,
-        stop: &Stop,
-        tasks: &TaskTracker,
-    ) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
-        let Some(listener) = self.listener else {
-            return Vec::new();
-        };
+    /// Runs what they live on; gives where they are collected.
+    pub(super) fn start(self, sources: Sources, crew: &Crew) -> Option<SocketAddr> {
+        let listener = self.listener?;
+        let address = listener.local_addr().ok();
         let options = server::Options {
             max_connections: CONNECTIONS,
             header_timeout: HEADER_TIMEOUT,
             h2c: false,
         };
+        let (stop, tasks) = (crew.stop.clone(), crew.tasks.clone());
         let page = page(self.metrics.clone(), sources);
-        let serving = server::serve(listener, page, options, stop.clone(), tasks.clone());
-        let (metrics, soft) = (self.metrics, stop.soft.clone());
-        let folding = async move {
+        crew.run(
+            "metrics",
+            server::serve(listener, page, options, stop, tasks),
+        );
+        let (metrics, soft) = (self.metrics, crew.stop.soft.clone());
+        crew.run("metrics folding", async move {
             soft.run_until_cancelled(fold(metrics)).await;
-        };
-        vec![
-            ("metrics", Box::pin(serving)),
-            ("metrics folding", Box::pin(folding)),
-        ]
+        });
+        address
     }
 }
 
@@ -115,6 +105,14 @@ fn page(metrics: Metrics, sources: Sources) -> Router {
 }
 
 impl Sources {
+    pub(super) fn new(db: &Db, feed: &Feed, relay: Relay) -> Self {
+        Self {
+            db: db.clone(),
+            feed: feed.clone(),
+            relay,
+        }
+    }
+
     fn standing(&self) -> Standing {
         let pools = self.db.connections().into_iter();
         let relay = match &self.relay {

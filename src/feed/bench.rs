@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::topic::{Committed, Cursor, Join, Next, Topic};
+use super::committed::Committed;
+use super::topic::{Cursor, Join, Next, Topic};
 use crate::metrics::FeedMetrics;
 use crate::model::{Change, EventId, Revision, Source, Stamp, Timestamp};
 use crate::store::snapshot::Stretch;

@@ -76,11 +76,11 @@ pub(super) async fn missed(
         let with_id = if n == last { WithId::Yes } else { WithId::No };
         frames.push_back(frame::tools_changed(&change, with_id));
     }
-    let spared = u64::try_from(at.revision - start).unwrap_or(0);
+    let missed = u64::try_from(at.revision - start).unwrap_or(0);
     let metrics = &shared.options.metrics;
     metrics.coalesced(
         Coalesced::Missed,
-        spared.saturating_sub(frames.len() as u64),
+        missed.saturating_sub(frames.len() as u64),
     );
     metrics.sent(Sent::Replay, frames.len());
     Ok(Page { frames, at })

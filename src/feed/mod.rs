@@ -20,6 +20,7 @@ mod beat;
 pub mod bench;
 mod burst;
 mod caps;
+mod committed;
 mod connections;
 mod expiry;
 mod fold;

@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::Shared;
-use super::topic::{Committed, RING_FRAMES};
+use super::committed::Committed;
+use super::topic::RING_FRAMES;
 use crate::model::{Change, EventId};
 use crate::store::changes::{NewChange, Placed};
 use crate::store::snapshot::Stretch;

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::asked::{Asked, Standings};
-use super::topic::{Appended, Committed, RING_FRAMES, Topic};
+use super::committed::Committed;
+use super::topic::{Appended, RING_FRAMES, Topic};
 use super::{Shared, within};
 use crate::failpoint;
 use crate::model::Revision;

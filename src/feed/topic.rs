@@ -7,15 +7,16 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::committed::Committed;
 use super::connections::{Asks, Look, Place, Slots};
 use super::frame::{self, Frames, Resync, WithId};
 use super::line::Line;
 use crate::model::ids::{ServerId, WorkspaceId};
-use crate::model::{EventId, Revision, Stamp, Standing, Timestamp};
+use crate::model::{EventId, Revision, Stamp, Standing};
 use crate::store::external_servers::standings::Summary;
 use crate::store::snapshot::Stretch;
 
@@ -120,30 +121,6 @@ pub(super) enum Next {
     Lost(Bytes, Resync),
     /// Nothing yet.
     Nothing,
-}
-
-/// What is known of the moment of a commit.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Committed {
-    /// It was then.
-    At(Instant),
-    /// It was another's, or is not remembered: the change's own time tells, to the millisecond, which
-    /// is taken just before COMMIT. `now` is the same moment by both clocks.
-    AsWritten { now: (Timestamp, Instant) },
-}
-
-impl Committed {
-    fn of(self, at: Timestamp) -> Instant {
-        match self {
-            Self::At(moment) => moment,
-            Self::AsWritten { now: (now, moment) } => {
-                let age = now.millis().saturating_sub(at.millis());
-                // A clock that is ahead of ours wrote it now, as far as we know.
-                let age = Duration::from_millis(u64::try_from(age).unwrap_or(0));
-                moment.checked_sub(age).unwrap_or(moment)
-            }
-        }
-    }
 }
 
 /// What a stream that follows one server went past.

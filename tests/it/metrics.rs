@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::net::TcpStream;
 use toolcast::config::Config;
 use toolcast::metrics::{FAMILIES, Kind};
@@ -206,13 +206,13 @@ both! {
         let mut replayed = stage.admin.events_after(&stage.workspace, &last).await;
         replayed.next_event().await;
         metered.shows("toolcast_events_delivered_total{how=\"replay\"}", 1.0).await;
-        let mut lost = stage.admin.events_after(&stage.workspace, "no id of ours").await;
-        assert_eq!(lost.next_event().await.event.as_deref(), Some("resync"));
+        let mut astray = stage.admin.events_after(&stage.workspace, "no id of ours").await;
+        assert_eq!(astray.next_event().await.event.as_deref(), Some("resync"));
         metered.shows("toolcast_resyncs_total{reason=\"unknown_id\"}", 1.0).await;
 
         stage.admin.post("/api/auth/sign-out").await;
         replayed.rest().await;
-        lost.rest().await;
+        astray.rest().await;
         metered.shows("toolcast_streams_closed_total{reason=\"signed_out\"}", 2.0).await;
         metered.shows("toolcast_streams_opened_total{kind=\"events\"}", 3.0).await;
         metered.shows("toolcast_streams{kind=\"events\"}", 0.0).await;
@@ -239,18 +239,17 @@ both! {
         let client = metered.0.admin().await;
         let workspace = client.workspace().await;
         let view = View { client, workspace };
-        let upstream = Pushing::sessions();
-        let id = view.register("Desk", upstream.url().as_str()).await;
+        let mut upstream = Pushing::with(&["one"]).await;
+        let id = view.register("Desk", &upstream.url()).await;
         metered.shows("toolcast_upstream_sessions{state=\"READY\"}", 1.0).await;
         metered.shows("toolcast_upstream_lists_total{outcome=\"changed\"}", 1.0).await;
         metered.shows("toolcast_upstream_notice_to_commit_seconds_count", 0.0).await;
 
-        upstream.set_tools(json!([{"name": "told", "inputSchema": {"type": "object"}}]));
-        upstream.tell();
+        upstream.change(&["one", "told"]);
         metered.shows("toolcast_upstream_lists_total{outcome=\"changed\"}", 2.0).await;
         metered.shows("toolcast_upstream_notice_to_commit_seconds_count", 1.0).await;
 
-        upstream.stop().await;
+        upstream.go().await;
         metered.comes_to("the session to be lost", |scrape| {
             let at = |state| scrape.value(&format!("toolcast_upstream_sessions{{state=\"{state}\"}}"));
             at("RECONNECTING") + at("FAILED") > 0.5 && at("READY") < 0.5

@@ -91,7 +91,9 @@ fn drain(topic: &Topic, cursor: &mut Cursor) -> Vec<String> {
     let mut seen = vec![];
     loop {
         match topic.next(cursor) {
-            Next::Change(frame, _) => seen.push(format!("{}", id_of(&frame).revision)),
+            Next::Change(frame, _) | Next::Frame(frame) => {
+                seen.push(format!("{}", id_of(&frame).revision));
+            }
             Next::Lost(frame, _) => {
                 let text = String::from_utf8(frame.to_vec()).unwrap();
                 let data = text
@@ -215,7 +217,7 @@ proptest! {
         let poll = |topic: &Topic, stream: &mut (Cursor, Revision)| {
             loop {
                 match topic.next(&mut stream.0) {
-                    Next::Change(frame, _) => {
+                    Next::Change(frame, _) | Next::Frame(frame) => {
                         let revision = id_of(&frame).revision;
                         assert_eq!(revision, stream.1 + 1, "a hole or a repetition");
                         stream.1 = revision;
