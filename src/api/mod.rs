@@ -16,6 +16,7 @@ mod extract;
 pub mod health;
 mod keys;
 pub mod layers;
+mod oauth;
 mod reply;
 mod sample;
 mod serve;
@@ -174,6 +175,8 @@ fn external_router() -> Router<AppState> {
             "/api/mcp/tools/discover",
             get(external_tools::discover).post(external_tools::discover_again),
         )
+        .route("/api/mcp/oauth/start", get(oauth::start))
+        .route("/api/mcp/oauth/client.json", get(oauth::client))
         .route("/api/mcp/tools/execute", post(external_tools::execute))
         .route(
             "/api/settings/allowed-mcp-domains",

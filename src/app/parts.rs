@@ -48,7 +48,7 @@ impl Ground {
             Arc::clone(&self.clock),
             self.feed.clone(),
             self.sealer.clone(),
-            dependencies::dialer(&self.net),
+            (self.net.clone(), dependencies::dialer(&self.net)),
             tasks,
             upstream::Options {
                 poll: config.poll_interval,

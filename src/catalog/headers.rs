@@ -29,6 +29,12 @@ const OURS: [&str; 8] = [
 /// Names and values, in the order in which they were given.
 pub(super) type Headers = Vec<(String, String)>;
 
+/// Whether credentials of someone's own are among them.
+pub(super) fn has_authorization(headers: &[(String, String)]) -> bool {
+    let mut names = headers.iter().map(|(name, _)| name);
+    names.any(|name| name.eq_ignore_ascii_case("authorization"))
+}
+
 /// Headers of `what` (which opens the texts of refusals); those in `reserved` are ours, too.
 pub(super) fn checked(
     what: &str,

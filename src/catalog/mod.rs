@@ -18,6 +18,7 @@ mod headers;
 pub mod import;
 pub mod input;
 mod limits;
+mod oauth;
 mod offered;
 mod patch;
 mod sample;
@@ -50,6 +51,7 @@ pub use self::external_servers::{
     ShownServer, TriedOut, TryOut,
 };
 pub use self::external_tools::{Discovered, DiscoveredTool, Freshness, Relisted};
+pub use self::oauth::{Came, Reason, SignInEnded, SignInStarted};
 pub use self::patch::Patch;
 pub use self::sample::{SAMPLE_BYTES, Sample};
 pub use self::served::{Callable, Found, OfferedPage, OfferedTool, ServedServer, Target};

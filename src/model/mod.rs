@@ -11,6 +11,7 @@ pub mod name;
 mod permission;
 mod refusal;
 mod sealed;
+mod secret;
 mod tool;
 mod workflow;
 
@@ -27,5 +28,6 @@ pub use holder::{
 pub use permission::Permission;
 pub use refusal::{Refusal, RefusalKind};
 pub use sealed::Sealed;
+pub use secret::Secret;
 pub use tool::{Tool, ToolDiff};
 pub use workflow::{Endpoint, Input, ServerTool, Workflow, WorkflowServer};

@@ -31,6 +31,13 @@ pub enum RefusalKind {
     Late,
     /// It rests: someone has to wake it first.
     Resting,
+    /// Someone else's server cannot do what it is asked for.
+    Unsupported,
+    /// Signing in to someone else's server takes too long.
+    SignInLate,
+    /// Signing in to someone else's server cannot begin; the text is that server's, where it said
+    /// why.
+    SignInFailed,
     /// Too many tries; try again after these seconds.
     TooMany {
         /// Seconds to wait.
@@ -99,6 +106,30 @@ impl Refusal {
     pub fn resting(text: impl Into<Cow<'static, str>>) -> Self {
         Self {
             kind: RefusalKind::Resting,
+            text: text.into(),
+        }
+    }
+
+    /// Someone else's server cannot do what it is asked for.
+    pub fn unsupported(text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            kind: RefusalKind::Unsupported,
+            text: text.into(),
+        }
+    }
+
+    /// Signing in to someone else's server takes too long.
+    pub fn sign_in_late(text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            kind: RefusalKind::SignInLate,
+            text: text.into(),
+        }
+    }
+
+    /// Signing in to someone else's server cannot begin.
+    pub fn sign_in_failed(text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            kind: RefusalKind::SignInFailed,
             text: text.into(),
         }
     }

@@ -40,6 +40,8 @@ pub enum Purpose {
     Server,
     /// Calling a workflow's endpoint.
     Endpoint,
+    /// Signing in for an external MCP server.
+    Authorization,
 }
 
 impl Purpose {
@@ -47,6 +49,7 @@ impl Purpose {
         match self {
             Self::Server => "MCP server URL",
             Self::Endpoint => "Endpoint URL",
+            Self::Authorization => "Authorization server URL",
         }
     }
 }
@@ -56,6 +59,7 @@ impl Purpose {
 pub struct Net {
     server: Client,
     endpoint: Client,
+    authorization: Client,
 }
 
 impl Net {
@@ -77,6 +81,7 @@ impl Net {
         Ok(Self {
             server: client(Purpose::Server)?,
             endpoint: client(Purpose::Endpoint)?,
+            authorization: client(Purpose::Authorization)?,
         })
     }
 
@@ -109,6 +114,7 @@ impl Net {
         match purpose {
             Purpose::Server => &self.server,
             Purpose::Endpoint => &self.endpoint,
+            Purpose::Authorization => &self.authorization,
         }
     }
 }
@@ -140,8 +146,9 @@ impl Client {
             .dns_resolver(Arc::new(names.clone()))
             .redirect(match names.purpose {
                 Purpose::Server => Policy::custom(follow),
-                // A workflow's endpoint is where it was said to be.
-                Purpose::Endpoint => Policy::none(),
+                // A workflow's endpoint is where it was said to be; what signs in looks at each
+                // redirect itself.
+                Purpose::Endpoint | Purpose::Authorization => Policy::none(),
             })
             .no_proxy()
             .referer(false)

@@ -69,7 +69,10 @@ macro_rules! select {
             $live,
             " AS live, state, previous_state, state_fence, state_n, state_at, push, generation, \
              negotiated, last_error, connected_at, failures, command_done, outcome, attempts, \
-             error_code, duration_ms, digest, tool_count, stale, listed_at FROM external_server ",
+             error_code, duration_ms, digest, tool_count, stale, listed_at, oauth_client_id, \
+             oauth_client_secret, EXISTS (SELECT 1 FROM external_server_oauth o WHERE \
+             o.server_id = external_server.id AND o.tokens IS NOT NULL AND NOT o.rejected) \
+             AS signed_in FROM external_server ",
             $tail
         )
     };
@@ -184,10 +187,10 @@ pub async fn insert(conn: impl Into<Conn<'_>>, server: &NewServer<'_>) -> Result
          transport, protocol_version, auth_type, header_names, headers, timeout_ms, retries, \
          enabled, created_at, updated_at, config_version, wanted, command, command_kind, fence, \
          state, previous_state, state_fence, state_n, state_at, command_done, attempts, \
-         duration_ms, tool_count, stale, failures) \
+         duration_ms, tool_count, stale, failures, oauth_client_id, oauth_client_secret) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15, 1, \
          'connected', 1, 'connect', 0, 'DISCONNECTED', 'DISCONNECTED', 0, 0, $15, 0, 0, 0, 0, \
-         FALSE, 0)"
+         FALSE, 0, $16, $17)"
     )
     .bind(server.id)
     .bind(server.workspace)
@@ -204,6 +207,8 @@ pub async fn insert(conn: impl Into<Conn<'_>>, server: &NewServer<'_>) -> Result
     .bind(set.retries)
     .bind(set.enabled)
     .bind(server.at)
+    .bind(&set.oauth_client_id)
+    .bind(&set.oauth_client_secret)
     .execute(c)
     .await
     .map(|_| ()))?;
@@ -224,6 +229,7 @@ pub async fn update(
          generation = CASE WHEN url = $4 AND transport = $5 THEN generation END, \
          url = $4, transport = $5, protocol_version = $6, auth_type = $7, header_names = $8, \
          headers = $9, timeout_ms = $10, retries = $11, enabled = $12, updated_at = $13, \
+         oauth_client_id = $14, oauth_client_secret = $15, \
          failures = 0, last_error = NULL, stale = digest IS NOT NULL, \
          config_version = config_version + 1, wanted = 'connected', command = command + 1, \
          command_kind = 'reconnect' WHERE id = $1"
@@ -241,6 +247,8 @@ pub async fn update(
     .bind(set.retries)
     .bind(set.enabled)
     .bind(at)
+    .bind(&set.oauth_client_id)
+    .bind(&set.oauth_client_secret)
     .execute(c)
     .await
     .map(|_| ()))?;

@@ -30,6 +30,7 @@ pub mod keys;
 pub mod mcp_sessions;
 pub mod members;
 pub mod meta;
+pub mod oauth;
 pub mod retention;
 pub mod revocations;
 pub mod rights;

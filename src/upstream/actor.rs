@@ -29,6 +29,7 @@ pub(super) use self::signals::{LeaseClock, Signals};
 use super::backoff::Backoff;
 use super::book::{Book, Ownership};
 use super::gate::Gates;
+use super::keeper::Bearers;
 use super::link::LinkError;
 use super::pace::Polling;
 use super::session::{Connects, Session};
@@ -50,6 +51,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) connects: Arc<dyn Connects>,
+    pub(super) bearers: Arc<dyn Bearers>,
     pub(super) gates: Gates,
     pub(super) sealer: Sealer,
     pub(super) tasks: TaskTracker,

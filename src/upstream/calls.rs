@@ -219,7 +219,7 @@ impl Line {
                 fresh.number += 1;
                 let number = fresh.number;
                 let connecting = async {
-                    let dial = dial_of(&parts.sealer, server)?;
+                    let dial = dial_of(parts, server)?;
                     parts.connects.connect(dial).await
                 };
                 let session = timeout(limit, connecting)

@@ -38,7 +38,19 @@ pub(super) async fn run(
     for (server, _) in &given {
         feed.nudge(server);
     }
-    let mut waiting: HashMap<ServerId, i64> = given.iter().cloned().collect();
+    let mut done = follow(db, given, deadline.saturating_sub(begun.elapsed())).await?;
+    Ok(servers.iter().filter_map(|id| done.remove(id)).collect())
+}
+
+/// Waits until commands that servers were `given` are carried out; one that takes longer than
+/// `deadline` has failed.
+pub(super) async fn follow(
+    db: &Db,
+    given: Vec<(ServerId, i64)>,
+    deadline: Duration,
+) -> Result<HashMap<ServerId, Outcome>> {
+    let begun = Instant::now();
+    let mut waiting: HashMap<ServerId, i64> = given.into_iter().collect();
     let mut done: HashMap<ServerId, Outcome> = HashMap::new();
     let mut pause = LOOKS.0;
     while !waiting.is_empty() && begun.elapsed() < deadline {
@@ -66,7 +78,7 @@ pub(super) async fn run(
         };
         done.insert(server_id, late);
     }
-    Ok(servers.iter().filter_map(|id| done.remove(id)).collect())
+    Ok(done)
 }
 
 /// Connects, lists, ends.

@@ -1,27 +1,52 @@
 //! A conversation whose errors repeat no secret: servers like to quote what was sent to them, and
 //! errors end up in rows, events, logs and replies.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-use super::link::{Dial, Generation, LinkError, LinkEvent};
+use super::link::{Bearer, Dial, Generation, LinkError, LinkEvent, Token};
+use super::oauth::Challenge;
 use super::session::Session;
-use crate::model::{Push, Tool};
+use crate::model::{Push, Secret, Tool};
 
 /// What stands in a secret's place.
 const HIDDEN: &str = "•••";
 /// A shorter value is no secret, and would be found in every other sentence.
 const MIN_BYTES: usize = 6;
 
+/// Tokens of one conversation that are remembered: the newest, and those of requests that are not
+/// answered yet.
+const TOKENS: usize = 4;
+
 /// What is sent to a server and must not come back from it in words.
 #[derive(Clone)]
-pub(super) struct Secrets(Vec<String>);
+pub(super) struct Secrets {
+    /// What is sent with every request.
+    fixed: Vec<String>,
+    tokens: Arc<Tokens>,
+}
+
+/// The tokens that were sent last.
+type Tokens = Mutex<VecDeque<Secret>>;
 
 impl Secrets {
     /// Header values, whole and without their scheme, and the values of the query.
-    pub(super) fn of(dial: &Dial) -> Self {
+    /// Tokens are noted as they are given out.
+    pub(super) fn of(dial: &mut Dial) -> Self {
+        let tokens = Arc::<Tokens>::default();
+        dial.bearer = dial.bearer.take().map(|bearer| {
+            let tokens = Arc::clone(&tokens);
+            Arc::new(Noted { bearer, tokens }) as Arc<dyn Bearer>
+        });
+        let fixed = Self::fixed(dial);
+        Self { fixed, tokens }
+    }
+
+    fn fixed(dial: &Dial) -> Vec<String> {
         let headers = dial
             .headers
             .values()
@@ -43,17 +68,56 @@ impl Secrets {
             .collect();
         // Of two that begin alike, nothing of the longer one may stay.
         all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        Self(all)
+        all
     }
 
     /// The same error without them.
     pub(super) fn hide(&self, mut error: LinkError) -> LinkError {
-        for secret in &self.0 {
-            if error.message.contains(secret.as_str()) {
-                error.message = error.message.replace(secret.as_str(), HIDDEN).into();
+        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = tokens.iter().map(Secret::expose);
+        let tokens = tokens.filter(|token| token.len() >= MIN_BYTES);
+        for secret in tokens.chain(self.fixed.iter().map(String::as_str)) {
+            if error.message.contains(secret) {
+                error.message = error.message.replace(secret, HIDDEN).into();
             }
         }
         error
+    }
+}
+
+/// A keeper of tokens, and what it gave out.
+#[derive(Debug)]
+struct Noted {
+    bearer: Arc<dyn Bearer>,
+    tokens: Arc<Tokens>,
+}
+
+impl Noted {
+    fn note(&self, token: Option<Token>) -> Option<Token> {
+        if let Some(Token { value, .. }) = &token {
+            let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+            if !tokens.contains(value) {
+                tokens.truncate(TOKENS - 1);
+                tokens.push_front(value.clone());
+            }
+        }
+        token
+    }
+}
+
+impl Bearer for Noted {
+    fn token(&self) -> BoxFuture<'_, Result<Option<Token>, LinkError>> {
+        let asking = self.bearer.token();
+        Box::pin(async { asking.await.map(|token| self.note(token)) })
+    }
+
+    fn refused<'a>(
+        &'a self,
+        token: Option<&'a Token>,
+        challenge: &'a Challenge,
+    ) -> BoxFuture<'a, Result<Option<Token>, LinkError>> {
+        let asking = self.bearer.refused(token, challenge);
+        Box::pin(async { asking.await.map(|token| self.note(token)) })
     }
 }
 
@@ -125,7 +189,7 @@ mod tests {
             kind: Kind::Rpc { code: 1 },
             message: message.to_owned().into(),
         };
-        Secrets::of(&dial).hide(error).message.into_owned()
+        Secrets::of(&mut dial).hide(error).message.into_owned()
     }
 
     #[test]
@@ -142,5 +206,59 @@ mod tests {
         let url = "https://a.test/?key=s%C3%A9cret-1&a=b";
         assert_eq!(hidden(url, &[], "s%C3%A9cret-1 b"), "••• b");
         assert_eq!(hidden(url, &[], "sécret-1 b"), "••• b");
+    }
+
+    /// Gives one token after another.
+    #[derive(Debug, Default)]
+    struct Keeper(Mutex<i64>);
+
+    impl Keeper {
+        fn next(&self) -> Token {
+            let mut generation = self.0.lock().expect("a number");
+            *generation += 1;
+            Token {
+                value: Secret::new(format!("token-{generation}")),
+                generation: *generation,
+            }
+        }
+    }
+
+    impl Bearer for Keeper {
+        fn token(&self) -> BoxFuture<'_, Result<Option<Token>, LinkError>> {
+            Box::pin(std::future::ready(Ok(Some(self.next()))))
+        }
+
+        fn refused<'a>(
+            &'a self,
+            _: Option<&'a Token>,
+            _: &'a Challenge,
+        ) -> BoxFuture<'a, Result<Option<Token>, LinkError>> {
+            Box::pin(std::future::ready(Ok(Some(self.next()))))
+        }
+    }
+
+    #[tokio::test]
+    async fn tokens_are_not_repeated_either() {
+        let mut dial = Dial::new("https://a.test/".parse().expect("a URL"));
+        dial.bearer = Some(Arc::new(Keeper::default()));
+        let secrets = Secrets::of(&mut dial);
+        let bearer = dial.bearer.expect("a keeper");
+        let told = || {
+            let message = "token-1 token-2 token-3 token-4 token-5".into();
+            let kind = Kind::Rpc { code: 1 };
+            secrets.hide(LinkError { kind, message }).message
+        };
+        assert!(told().contains("token-1"));
+        bearer.token().await.expect("a token");
+        bearer
+            .refused(None, &Challenge::default())
+            .await
+            .expect("a token");
+        assert_eq!(told(), "••• ••• token-3 token-4 token-5");
+        for _ in 0..3 {
+            bearer.token().await.expect("a token");
+        }
+        assert_eq!(told(), "token-1 ••• ••• ••• •••");
+        assert!(!format!("{bearer:?}").contains("token-"));
     }
 }

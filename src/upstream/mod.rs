@@ -20,7 +20,9 @@ mod dial;
 mod discreet;
 mod gate;
 mod headers;
+pub mod keeper;
 pub mod link;
+pub mod oauth;
 mod pace;
 pub mod session;
 mod snapshot;
@@ -40,6 +42,7 @@ use tokio_util::task::TaskTracker;
 use self::actor::Parts;
 use self::calls::Calls;
 use self::gate::Gates;
+use self::keeper::Keeper;
 use self::link::{Dial, LinkError};
 use self::pace::Polling;
 use self::session::Connects;
@@ -47,7 +50,8 @@ use self::supervisor::Supervisor;
 use crate::feed::Feed;
 use crate::metrics::UpstreamMetrics;
 use crate::model::ids::{ServerId, WorkspaceId};
-use crate::model::{Clock, Command, ConnectionEvent, Outcome, Tool};
+use crate::model::{Clock, Command, ConnectionEvent, Outcome, Sealed, Tool};
+use crate::net::Net;
 use crate::seal::{Sealer, token};
 use crate::store::external_servers::{ExternalServer, tools};
 use crate::store::{Db, Result};
@@ -80,6 +84,7 @@ struct Shared {
     feed: Feed,
     parts: Arc<Parts>,
     calls: Calls,
+    keeper: Keeper,
 }
 
 /// What a trial of a server came to.
@@ -100,12 +105,14 @@ impl Upstream {
         clock: Arc<dyn Clock>,
         feed: Feed,
         sealer: Sealer,
-        connects: impl Connects + 'static,
+        (net, connects): (Net, impl Connects + 'static),
         tasks: TaskTracker,
         options: Options,
     ) -> Self {
+        let keeper = Keeper::new(db.clone(), sealer.clone(), net, tasks.clone());
         let parts = Parts {
             connects: Arc::new(connects),
+            bearers: Arc::new(keeper.clone()),
             gates: Gates::new(options.connects),
             sealer,
             tasks,
@@ -122,6 +129,7 @@ impl Upstream {
                 feed,
                 parts: Arc::new(parts),
                 calls: Calls::default(),
+                keeper,
             }),
         }
     }
@@ -138,11 +146,13 @@ impl Upstream {
             token(),
         );
         let watching = supervisor.run(stop.clone());
+        let keeping = shared.keeper.run(stop.clone());
         let stop = stop.clone();
         let calling = async move { shared.calls.keep(&shared.db, &shared.feed, &stop).await };
         vec![
             ("external servers", Box::pin(watching)),
             ("sessions for calls", Box::pin(calling)),
+            ("tokens", keeping),
         ]
     }
 
@@ -172,6 +182,31 @@ impl Upstream {
     /// created, edited or deleted it.
     pub fn nudge(&self, server: &ServerId) {
         self.shared.feed.nudge(server);
+    }
+
+    /// Waits until a command that a server was given in a transaction is carried out, or it is too
+    /// late.
+    pub async fn carried_out(&self, server: &ServerId, command: i64, deadline: Duration) {
+        self.nudge(server);
+        let given = vec![(server.clone(), command)];
+        // Whoever waits here has nobody to tell what became of it: the row does.
+        let _ = command::follow(&self.shared.db, given, deadline).await;
+    }
+
+    /// Does something that is to be done whoever waits for it, as far as a stop leaves time.
+    pub fn spawn(&self, doing: impl Future<Output = ()> + Send + 'static) {
+        self.shared.parts.tasks.spawn(doing);
+    }
+
+    /// Who keeps tokens.
+    #[must_use]
+    pub fn keeper(&self) -> &Keeper {
+        &self.shared.keeper
+    }
+
+    /// Gives tokens back that were a server's, some time soon; after the commit that forgot them.
+    pub fn take_back(&self, server: &ServerId, tokens: Option<Sealed>) {
+        self.shared.keeper.take_back(server, tokens);
     }
 
     /// Lists a server's tools now, through the session of whoever watches it; what is stored after
@@ -215,6 +250,9 @@ impl Upstream {
             number: None,
             what: calls::told(tool, begun.elapsed(), output.as_ref().err()),
         });
+        if let Err(error) = &output {
+            shared.keeper.note(server, error).await;
+        }
         output
     }
 

@@ -97,7 +97,8 @@ fn tool(listed: ListedTool) -> Tool {
 
 impl Connects for Arc<dyn Dialer> {
     fn connect(&self, dial: Dial) -> BoxFuture<'static, Result<Box<dyn Session>, LinkError>> {
-        let secrets = Secrets::of(&dial);
+        let mut dial = dial;
+        let secrets = Secrets::of(&mut dial);
         let dialing = self.dial(dial);
         Box::pin(async move {
             match dialing.await {

@@ -17,6 +17,11 @@ pub(super) const fn unusable(message: &'static str) -> LinkError {
     of(Kind::Protocol, message)
 }
 
+/// What is needed cannot be had just now.
+pub(super) const fn unreachable(message: &'static str) -> LinkError {
+    of(Kind::Unreachable, message)
+}
+
 /// Someone has to sign in, as the last try showed.
 pub(super) const fn sign_in() -> LinkError {
     let kind = Kind::Auth {

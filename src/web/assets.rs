@@ -50,6 +50,8 @@ static ASSETS: &[Asset] = assets! {
     "menu.js": JS,
     "sample.js": JS,
     "servers.js": JS,
+    "sign_in.js": JS,
+    "sign_in_ended.js": JS,
     "state.js": JS,
     "stream.js": JS,
     "toolcast.css": CSS,

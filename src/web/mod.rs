@@ -14,6 +14,7 @@
 mod assets;
 mod form;
 mod home;
+mod oauth;
 mod page;
 mod problem;
 mod sign_in;
@@ -44,6 +45,7 @@ pub fn router(state: AppState) -> Router {
         .route("/sign-in", get(sign_in::show).post(sign_in::enter))
         .route("/sign-out", post(sign_in::leave))
         .route("/workspaces", post(home::make_workspace))
+        .route("/api/mcp/oauth/callback", get(oauth::end))
         .route(assets::ROUTE, get(asset))
         .fallback(problem::nothing_there)
         .method_not_allowed_fallback(problem::not_that_way)

@@ -285,3 +285,36 @@ async fn a_nudge_reaches_every_replica() {
         assert_eq!(nudged.expect("in time").unwrap(), server);
     }
 }
+
+/// What this replica knew before is not shown to a stream that opens: it may be over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_opens_is_not_told_what_is_over() {
+    let a = TestServer::start_with(Backend::Postgres, |_| {}).await;
+    let name = unique_name("b");
+    let b = a
+        .replica_with(|config| {
+            config.replica_id = Some(name.clone());
+            // Where nobody else speaks.
+            config.redis_url = Some(shared_redis().into());
+            config.redis_prefix = unique_name("test") + ":";
+        })
+        .await;
+    let stage = Stage::set(&a).await;
+    let owner = Owner::on(a.database(), a.feed(), &stage.workspace).await;
+    let mut one = owner.make("One").await;
+    owner.state(&mut one, Connecting, 1).await;
+    let on_b = stage.admin.at(&b.url());
+    let mut early = on_b.events(&stage.workspace).await;
+    told(&mut early, &one, 1).await;
+    let gate = without_its_tick(&name).await;
+    for at in 2..12 {
+        owner
+            .state(&mut one, if at % 2 == 0 { Ready } else { Connecting }, at)
+            .await;
+        let mut late = on_b.events(&stage.workspace).await;
+        told(&mut late, &one, at).await;
+        // What the one that opens found is told to the other, too.
+        told(&mut early, &one, at).await;
+    }
+    drop(gate);
+}

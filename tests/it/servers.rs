@@ -127,7 +127,8 @@ both! {
             json!({
                 "id": id, "workspaceId": lab.id, "createdBy": row["createdBy"], "name": "Mine",
                 "description": "d", "transport": "streamable-http", "url": NOWHERE,
-                "protocolVersion": null, "authType": "headers", "hasHeaders": true,
+                "protocolVersion": null, "authType": "headers", "oauthClientId": null,
+                "hasOauthClientSecret": false, "signedIn": false, "hasHeaders": true,
                 "headerNames": ["X-Key"], "timeout": 5000, "retries": 0, "enabled": true,
                 "negotiatedVersion": null, "lastConnected": null, "toolCount": 0,
                 "lastToolsRefresh": null, "createdAt": row["createdAt"], "updatedAt": row["updatedAt"],

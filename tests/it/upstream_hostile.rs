@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::servers::PATH;
 use crate::support::{Answer, Backend, EventStream, TestServer, Upstream};
-use crate::upstream_live::{House, View, change, eventually};
+use crate::upstream_live::{House, View, change};
 
 /// What a server may take for an answer, in milliseconds.
 const TIMEOUT: u64 = 2000;
@@ -134,11 +134,9 @@ both! {
             upstream.set_tools(json!([{"name": name}]));
             upstream.behave("tools/list");
             let count = seen.changes().await.len();
-            // A list that began before may still be on its way to fail.
-            eventually(&format!("{name} is listed"), async || {
-                seen.refresh(id).await["status"] == "connected"
-            })
-            .await;
+            // A list that began before may still be on its way to fail: it is no answer to this.
+            let refreshed = seen.refresh(id).await;
+            assert_eq!(refreshed["status"], "connected", "{name}: {refreshed}");
             let changes = seen.until_changes(count + 1).await;
             assert_eq!(changes[count..], [change(&[name], &["steady"])]);
             assert_eq!(seen.tools(id).await["stale"], false, "{name}");

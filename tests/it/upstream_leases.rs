@@ -26,6 +26,8 @@ fn settings() -> Settings {
         timeout_ms: 30_000,
         retries: 3,
         enabled: true,
+        oauth_client_id: None,
+        oauth_client_secret: None,
     }
 }
 

@@ -3,6 +3,7 @@
 //! Their tools come and go with what `upstream` finds. Here they only go: with their server, or
 //! when nobody is to watch it any more; and that is told like every other change.
 
+mod client;
 mod id;
 mod settings;
 mod shown;
@@ -10,14 +11,15 @@ mod try_out;
 
 use url::Url;
 
+pub(super) use self::client::GivenClient;
 use self::settings::Checked;
 use super::headers::{self, Headers};
 use super::{Catalog, Error, Result, Seen, text};
 use crate::feed::Write;
 use crate::model::ids::{ServerId, UserId, WorkspaceId};
-use crate::model::{Refusal, Source, Tool, ToolDiff};
+use crate::model::{AuthType, Refusal, Source, Tool, ToolDiff};
 use crate::store::external_servers::{self, ExternalServer, NewServer, Settings, tools};
-use crate::store::{Conn, JsonText};
+use crate::store::{Conn, JsonText, oauth};
 use crate::upstream;
 
 pub use self::settings::{ExternalServerEdit, NewExternalServer};
@@ -124,7 +126,13 @@ impl Catalog {
         if let Some(there) = rows.iter().find(|row| is_same(row, checked)) {
             let id = there.id.clone();
             let there = lock(&mut write, workspace, &id).await?;
-            self.set(write, there, checked.clone()).await?;
+            let mut checked = checked.clone();
+            // Asked for again as before, it is still one to sign in to: that was found out.
+            let learned = there.settings.auth_type == AuthType::Oauth;
+            if learned && checked.auth_type == AuthType::None {
+                checked.auth_type = AuthType::Oauth;
+            }
+            self.set(write, there, checked).await?;
             return Ok(Registered::Updated(id));
         }
         room_for_one_more(rows.len())?;
@@ -181,11 +189,15 @@ impl Catalog {
             return Ok(row);
         }
         let id = row.id;
+        let mut taken_back = None;
         if was.same_session(&checked) {
             let (name, description) = (&checked.name, checked.description.as_deref());
             external_servers::describe(&mut write, &id, name, description, self.now()).await?;
         } else {
             let (disabled, name) = (!checked.enabled, checked.name.clone());
+            if checked.ends_sign_in(&was) {
+                taken_back = oauth::forget(&mut write, &id).await?;
+            }
             let settings = self.sealed(&id, checked);
             external_servers::update(&mut write, &id, &settings, self.now()).await?;
             if disabled {
@@ -197,6 +209,7 @@ impl Catalog {
         write.tell_state(&row.workspace_id, &id);
         write.commit().await?;
         self.upstream().nudge(&id);
+        self.upstream().take_back(&id, taken_back);
         Ok(row)
     }
 
@@ -209,10 +222,12 @@ impl Catalog {
         let mut write = self.begin(workspace).await?;
         let row = lock(&mut write, workspace, id).await?;
         tell_gone(&mut write, id, &row.settings.name).await?;
+        let taken_back = oauth::forget(&mut write, id).await?;
         external_servers::delete(&mut write, id).await?;
         write.tell_state(workspace, id);
         write.commit().await?;
         self.upstream().nudge(id);
+        self.upstream().take_back(id, taken_back);
         Ok(())
     }
 
@@ -229,6 +244,7 @@ impl Catalog {
     fn opened(&self, row: &ExternalServer) -> Checked {
         let set = row.settings.clone();
         Checked {
+            client: GivenClient::opened(&self.shared.sealer, &row.id, &set),
             headers: self.opened_headers(row),
             name: set.name,
             description: set.description,
@@ -249,7 +265,11 @@ impl Catalog {
     }
 
     fn sealed(&self, id: &ServerId, checked: Checked) -> Settings {
+        let client = checked.client.as_ref();
         Settings {
+            oauth_client_id: client.map(|client| client.id.clone()),
+            oauth_client_secret: client
+                .and_then(|client| client.sealed_secret(&self.shared.sealer, id)),
             name: checked.name,
             description: checked.description,
             url: checked.url,
@@ -299,6 +319,18 @@ pub(super) async fn find(
         None
     };
     Ok(found.ok_or_else(unknown)?)
+}
+
+/// The same; `None` when there is no such.
+pub(super) async fn known(
+    catalog: &Catalog,
+    workspace: &WorkspaceId,
+    id: &ServerId,
+) -> Result<Option<ExternalServer>> {
+    if !text::is_id(id.as_str()) {
+        return Ok(None);
+    }
+    external_servers::find(&mut catalog.db().read().await?, workspace, id).await
 }
 
 async fn lock(

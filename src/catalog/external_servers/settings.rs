@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::Url;
 
+use super::client::GivenClient;
 use crate::catalog::headers::{self, Headers};
 use crate::catalog::text::trim;
 use crate::catalog::{Patch, limits, wrong_shape};
@@ -61,12 +62,16 @@ pub struct NewExternalServer {
     pub retries: Option<i64>,
     /// Whether it is watched; yes when nothing is said.
     pub enabled: Option<bool>,
-    /// What it asks for; told by the headers when nothing is said.
+    /// What it asks for; told by the headers and the client when nothing is said.
     pub auth_type: Option<AuthType>,
+    /// A client that was registered with its authorization server by hand.
+    pub oauth_client_id: Option<String>,
+    /// That client's secret.
+    pub oauth_client_secret: Option<String>,
 }
 
-/// What to change of an external server. What is absent stays; but headers stay only while the
-/// URL's origin does, so that no secret goes to another host.
+/// What to change of an external server. What is absent stays; but headers and client stay only
+/// while the URL's origin does, so that no secret goes to another host.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExternalServerEdit {
@@ -88,8 +93,13 @@ pub struct ExternalServerEdit {
     pub retries: Patch<i64>,
     /// Whether it is watched.
     pub enabled: Patch<bool>,
-    /// What it asks for; null lets the headers tell.
+    /// What it asks for; null lets the headers and the client tell.
     pub auth_type: Patch<AuthType>,
+    /// A client that was registered with its authorization server by hand; null or blank removes
+    /// it.
+    pub oauth_client_id: Patch<String>,
+    /// That client's secret; null or blank removes it.
+    pub oauth_client_secret: Patch<String>,
 }
 
 /// What people set, checked, with headers in the open.
@@ -106,6 +116,7 @@ pub(super) struct Checked {
     pub(super) retries: i64,
     pub(super) enabled: bool,
     pub(super) auth_type: AuthType,
+    pub(super) client: Option<GivenClient>,
 }
 
 impl NewExternalServer {
@@ -122,14 +133,18 @@ impl NewExternalServer {
             return Err(Refusal::invalid("Missing required parameter"));
         }
         let headers = checked_headers(self.headers)?;
+        let client = GivenClient::checked(self.oauth_client_id, self.oauth_client_secret)?;
         Ok(Checked {
             name: limits::server_name(self.name.as_deref())?,
             description: limits::description("Description", self.description.as_deref())?,
             url: checked_url(self.url.as_deref().unwrap_or_default())?,
             transport: transport(self.transport.as_deref().unwrap_or_default())?,
             protocol_version: self.protocol_version.map(version).transpose()?,
-            auth_type: self.auth_type.unwrap_or_else(|| auth_type(&headers)),
+            auth_type: self
+                .auth_type
+                .unwrap_or_else(|| auth_type(&headers, client.as_ref())),
             headers,
+            client,
             timeout_ms: timeout(self.timeout)?,
             retries: retries(self.retries)?,
             enabled: self.enabled.unwrap_or(true),
@@ -155,11 +170,24 @@ impl ExternalServerEdit {
             None if origin(&url) == origin(&was.url) => was.headers.clone(),
             None => Headers::new(),
         };
+        let was_client = was
+            .client
+            .clone()
+            .filter(|_| origin(&url) == origin(&was.url));
+        let client =
+            GivenClient::edited(was_client, self.oauth_client_id, self.oauth_client_secret)?;
+        let told = auth_type(&headers, client.as_ref());
+        let learned = was.auth_type != auth_type(&was.headers, was.client.as_ref());
         let auth_type = match self.auth_type.change() {
-            Some(given) => given.unwrap_or_else(|| auth_type(&headers)),
+            Some(given) => given.unwrap_or(told),
+            // Another place may ask for something else, and a header is another way in.
+            None if was.auth_type == AuthType::Oauth => {
+                let elsewhere = url != was.url || headers::has_authorization(&headers);
+                if elsewhere { told } else { AuthType::Oauth }
+            }
+            None if learned => was.auth_type,
             // Headers that came or went change what was only ever told by them.
-            None if was.auth_type == auth_type(&was.headers) => auth_type(&headers),
-            None => was.auth_type,
+            None => told,
         };
         let name = match self.name.change() {
             None => was.name,
@@ -192,11 +220,19 @@ impl ExternalServerEdit {
                 Patch::Value(enabled) => enabled,
             },
             auth_type,
+            client,
         })
     }
 }
 
 impl Checked {
+    /// Whether tokens that were granted for `was` are none of this one's: they were for another
+    /// place or client, or are wanted no more (contract 5.2).
+    pub(super) fn ends_sign_in(&self, was: &Self) -> bool {
+        let turned_off = was.auth_type == AuthType::Oauth && self.auth_type != AuthType::Oauth;
+        self.url != was.url || self.client != was.client || turned_off
+    }
+
     /// Whether a session that was begun with `self` is the one that `other` asks for.
     pub(super) fn same_session(&self, other: &Self) -> bool {
         let named_as = |checked: &Self| Self {
@@ -222,8 +258,10 @@ fn version(text: String) -> Result<String, Refusal> {
     )))
 }
 
-fn auth_type(headers: &Headers) -> AuthType {
-    if headers.is_empty() {
+fn auth_type(headers: &Headers, client: Option<&GivenClient>) -> AuthType {
+    if client.is_some() && !headers::has_authorization(headers) {
+        AuthType::Oauth
+    } else if headers.is_empty() {
         AuthType::None
     } else {
         AuthType::Headers

@@ -23,6 +23,8 @@ pub struct ShownServer {
     url: String,
     protocol_version: Option<String>,
     auth_type: AuthType,
+    #[serde(flatten)]
+    oauth: ShownOAuth,
     has_headers: bool,
     header_names: Vec<String>,
     timeout: i64,
@@ -52,6 +54,15 @@ pub enum ConnectionStatus {
     Disconnected,
     /// It failed again and again.
     Error,
+}
+
+/// How people sign in to it, and whether someone has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownOAuth {
+    oauth_client_id: Option<String>,
+    has_oauth_client_secret: bool,
+    signed_in: bool,
 }
 
 /// What the contract's clients look up a server's health in.
@@ -130,6 +141,11 @@ impl ShownServer {
             url,
             protocol_version: set.protocol_version,
             auth_type: set.auth_type,
+            oauth: ShownOAuth {
+                oauth_client_id: set.oauth_client_id,
+                has_oauth_client_secret: set.oauth_client_secret.is_some(),
+                signed_in: server.signed_in,
+            },
             has_headers: set.headers.is_some(),
             header_names: set.header_names.0,
             timeout: set.timeout_ms,

@@ -8,9 +8,10 @@ use url::Url;
 
 use super::settings::NewExternalServer;
 use crate::catalog::text::trim;
-use crate::catalog::{Catalog, Result};
+use crate::catalog::{Catalog, Result, headers};
 use crate::model::{AuthType, Refusal};
 use crate::upstream;
+use crate::upstream::keeper::Entrance;
 use crate::upstream::link::{Dial, Kind, LinkError};
 
 /// Milliseconds it may take when nothing is said (contract 5.3).
@@ -96,6 +97,12 @@ impl Catalog {
             ..Dial::new(url)
         };
         let tried = self.upstream().try_out(dial).await;
+        let names = headers::names(&checked.headers);
+        let entrance = Entrance {
+            auth_type: checked.auth_type,
+            headers: &names,
+            url: &checked.url,
+        };
         match tried.tools {
             Ok(tools) => Ok(TriedOut {
                 success: true,
@@ -107,6 +114,11 @@ impl Catalog {
                 error: Some("Connection established but could not list tools"),
                 negotiated_version: tried.version,
                 warnings: vec![error.message.into_owned()],
+                ..TriedOut::default()
+            }),
+            Err(error) if entrance.wants(&error).is_some() => Ok(TriedOut {
+                auth_required: true,
+                auth_type: Some(AuthType::Oauth),
                 ..TriedOut::default()
             }),
             Err(error) => failed(error),

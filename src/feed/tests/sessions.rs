@@ -123,6 +123,8 @@ impl World {
             timeout_ms: 1_000,
             retries: 0,
             enabled: true,
+            oauth_client_id: None,
+            oauth_client_secret: None,
         };
         let mut write = self.elsewhere.begin_without_workspace().await.unwrap();
         let new = NewServer {

@@ -4,7 +4,7 @@
 use super::lease_end;
 use crate::model::ids::ServerId;
 use crate::model::{ConnectionState, Ending, Push, Timestamp};
-use crate::store::{Conn, Result, on};
+use crate::store::{Conn, Result, oauth, on};
 
 /// Under what right an owner writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct Entry {
     pub list: Option<(Vec<u8>, i64)>,
     /// A command was carried out.
     pub done: Option<Finished>,
+    /// What the server wants before it answers: someone has to sign in.
+    pub wants: Option<String>,
 }
 
 /// What was agreed on with a server.
@@ -109,14 +111,14 @@ pub async fn write(
             )
         };
     }
-    let conn = conn.into();
+    let mut conn = conn.into();
     let sql = conn.dialect(update!(lease_end!(postgres)), update!(lease_end!(sqlite)));
     let (error, failures) = match &entry.tried {
         Some(Tried::Failed { error, failures }) => (Some(error), Some(*failures)),
         Some(Tried::Listed) | None => (None, None),
     };
     let (begun, done) = (entry.begun.as_ref(), entry.done.as_ref());
-    let changed = on!(conn, |c| sqlx::query(sql)
+    let changed = on!(conn.again(), |c| sqlx::query(sql)
         .bind(&guard.server)
         .bind(&guard.owner)
         .bind(guard.fence)
@@ -140,5 +142,8 @@ pub async fn write(
         .execute(c)
         .await
         .map(|done| done.rows_affected()))?;
+    if let (1, Some(wants)) = (changed, &entry.wants) {
+        return oauth::challenged(conn, &guard.server, guard.config_version, wants).await;
+    }
     Ok(changed == 1)
 }

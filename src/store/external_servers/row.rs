@@ -37,6 +37,8 @@ pub struct ExternalServer {
     /// What is known of its list.
     #[sqlx(flatten)]
     pub listing: Listing,
+    /// Whether someone signed in to it whose tokens were not taken back.
+    pub signed_in: bool,
 }
 
 /// What people set.
@@ -64,6 +66,10 @@ pub struct Settings {
     pub retries: i64,
     /// Whether it is watched at all.
     pub enabled: bool,
+    /// The client that was registered with its authorization server by hand.
+    pub oauth_client_id: Option<String>,
+    /// The client's secret, sealed.
+    pub oauth_client_secret: Option<Sealed>,
 }
 
 /// What people want of a server; an owner learns it with each renewal.

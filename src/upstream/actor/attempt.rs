@@ -8,12 +8,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{CLOSING, Dialed, Halt, UNWRITTEN, Watch};
 use crate::metrics::Listed;
-use crate::model::{Command, ConnectionState, Ending, ErrorType, Push, Told};
+use crate::model::{AuthType, Command, ConnectionState, Ending, ErrorType, Push, Told};
 use crate::store::external_servers::guarded::{Begun, Entry};
 use crate::upstream::backoff::{Backoff, HEALTHY};
 use crate::upstream::book::Book;
 use crate::upstream::dial::dial_of;
 use crate::upstream::gate::Turn;
+use crate::upstream::keeper::Entrance;
 use crate::upstream::link::{Kind, LinkError};
 use crate::upstream::session::Session;
 use crate::upstream::snapshot::Snapshot;
@@ -89,7 +90,9 @@ impl<B: Book> Watch<'_, B> {
     /// The first state of a beginning: one that was connected before is looked at again.
     async fn greet(&mut self) -> Result<(), Halt> {
         let known = self.server.standing.connected_at.is_some() && self.orders.command <= self.done;
-        let state = if known {
+        let state = if self.state == ConnectionState::Authenticating && self.server.signed_in {
+            ConnectionState::Authenticated
+        } else if known {
             ConnectionState::Validating
         } else {
             ConnectionState::Initializing
@@ -114,7 +117,9 @@ impl<B: Book> Watch<'_, B> {
     async fn after(&mut self, trouble: &LinkError) -> Result<(), Halt> {
         let lost = self.state == ConnectionState::Ready;
         let auth = matches!(trouble.kind, Kind::Auth { .. });
-        if lost {
+        // Where people sign in, a new token was tried already.
+        let signs_in = self.server.settings.auth_type == AuthType::Oauth;
+        if lost && !(auth && signs_in) {
             // Also after a 401: a session that worked is begun anew once.
             let entry = Entry {
                 tried: Some(self.failed(trouble)),
@@ -128,6 +133,7 @@ impl<B: Book> Watch<'_, B> {
             let entry = Entry {
                 tried: Some(self.failed(trouble)),
                 done: self.finish(Ending::AuthRequired, Some(trouble)),
+                wants: Entrance::of(&self.server).wants(trouble),
                 ..Entry::default()
             };
             self.enter(ConnectionState::Authenticating, entry).await?;
@@ -302,7 +308,7 @@ impl<B: Book> Watch<'_, B> {
     /// Agrees on a session. The conversation is a task of its own: given up, it still has a moment
     /// to end what it began, so that nothing is left open on the other side.
     async fn dial(&mut self) -> Result<Box<dyn Session>, LinkError> {
-        let dial = dial_of(&self.parts.sealer, &self.server)?;
+        let dial = dial_of(self.parts, &self.server)?;
         let limit = dial.timeout;
         let connecting = self.parts.connects.connect(dial);
         let (answer, answered) = oneshot::channel();

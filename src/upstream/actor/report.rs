@@ -156,13 +156,13 @@ impl<B: Book> Watch<'_, B> {
         }
     }
 
-    /// How a command went, if one waits for an answer. A failure answers all that came meanwhile;
-    /// a success all but a refresh, which wants a list of its own.
+    /// How a command went, if one waits for an answer. It answers all that came meanwhile, but for a
+    /// refresh: that wants a try of its own, begun after it was given.
     pub(super) fn finish(&self, outcome: Ending, error: Option<&LinkError>) -> Option<Finished> {
         let newest = self.newest_orders();
         let joins = match newest.command_kind {
             Command::Connect => true,
-            Command::Refresh => error.is_some() || outcome == Ending::Paused,
+            Command::Refresh => matches!(outcome, Ending::Paused | Ending::AuthRequired),
             Command::Reconnect | Command::Disconnect => false,
         };
         let command = if joins {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
-use http::header::WWW_AUTHENTICATE;
 use reqwest::Response;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::SseError;
@@ -15,6 +14,7 @@ use super::error::{Kind, LinkError, MADE_UP};
 use super::events::{Events, as_sse_error, is_message};
 use super::inbox::Inbox;
 use super::whole;
+use crate::upstream::oauth::header_of;
 
 const CHANGED: &str = "notifications/tools/list_changed";
 
@@ -68,11 +68,7 @@ pub(super) fn auth_error(response: &Response) -> Option<LinkError> {
     if !matches!(status, 401 | 403) {
         return None;
     }
-    let challenge = response.headers().get(WWW_AUTHENTICATE);
-    let challenge = challenge
-        .and_then(|value| value.to_str().ok())
-        .map(str::to_owned);
-    Some(LinkError::auth(status, challenge))
+    Some(LinkError::auth(status, header_of(response.headers())))
 }
 
 /// The whole body, if it is no larger than this.

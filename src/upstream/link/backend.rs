@@ -39,7 +39,7 @@ impl StreamableHttpClient for Http {
         custom_headers: Headers,
     ) -> Result<(), Error> {
         let request = self.request(Method::DELETE, Some(&session_id), &custom_headers);
-        let sending = request.map_err(Error::Client)?.send();
+        let sending = self.sender().send_once(request.map_err(Error::Client)?);
         // Whatever comes of it: the session is over for us.
         let _ = timeout(self.limits().closing, sending).await;
         Ok(())

@@ -145,7 +145,10 @@ impl Dialled {
     async fn discover(&self) -> Result<Link, LinkError> {
         let inbox = Arc::new(Inbox::default());
         let http = Http::new(self.client.clone(), &self.dial, &inbox);
-        let channel = Channel::Listen(Some(Box::new(self.clone())));
+        let channel = Channel::Listen {
+            sender: http.sender().clone(),
+            beside: Some(Box::new(self.clone())),
+        };
         let start = self.start(Generation::Modern)?;
         start.link(self.transport(http), inbox, channel).await
     }
@@ -260,7 +263,7 @@ impl Start {
         }
         let reporter = match &channel {
             Channel::Get(http) => Arc::clone(http.reporter()),
-            Channel::Same | Channel::Listen(_) => Arc::new(Reporter::new(Arc::clone(&inbox))),
+            Channel::Same | Channel::Listen { .. } => Arc::new(Reporter::new(Arc::clone(&inbox))),
         };
         let requests = Requests {
             peer: running.peer().clone(),

@@ -82,6 +82,12 @@ impl Get {
                     Some(Err(error)) => self.ended(Some(&error)),
                     None => self.ended(None),
                 },
+                () = self.http.sender().push_is_outdated() => {
+                    // Closed first, and the server has to notice: some have one stream at a time.
+                    // Whoever hears that it is open again lists again, so nothing is missed.
+                    self.open = None;
+                    self.pause = self.pace.pause();
+                }
                 () = wait(believe_at) => {
                     open.believe_at = None;
                     self.http.reporter().opened(Push::Get);

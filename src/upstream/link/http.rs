@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use super::answer::{self, Asked};
+use super::bearer::{For, Sender};
 use super::error::LinkError;
 use super::events::{self, Events};
 use super::inbox::Inbox;
@@ -49,6 +50,7 @@ pub(super) struct Http(Arc<Inner>);
 
 struct Inner {
     client: Client,
+    sender: Sender,
     url: url::Url,
     headers: HeaderMap,
     limits: Limits,
@@ -71,6 +73,7 @@ impl Http {
         let headers = allowed(&dial.headers);
         Self(Arc::new(Inner {
             client,
+            sender: Sender::new(dial.bearer.clone()),
             url: dial.url.clone(),
             headers,
             limits: dial.limits,
@@ -100,6 +103,10 @@ impl Http {
     /// Whether the server gave the session an id, and so has a stream for it.
     pub(super) fn has_session(&self) -> bool {
         self.0.session.has_id()
+    }
+
+    pub(super) fn sender(&self) -> &Sender {
+        &self.0.sender
     }
 
     pub(super) fn suspect(&self) {
@@ -146,7 +153,11 @@ impl Http {
         if let Some(id) = last_event_id {
             request = request.header(LAST_EVENT_ID, id);
         }
-        let response = request.send().await.map_err(|e| LinkError::of_http(&e))?;
+        let what = match last_event_id {
+            None => For::Push,
+            Some(_) => For::Answer,
+        };
+        let response = self.0.sender.send(request, what).await?;
         if let Some(error) = answer::auth_error(&response) {
             return Err(error);
         }
@@ -180,10 +191,13 @@ impl Http {
             .header(ACCEPT, "application/json, text/event-stream")
             .header(CONTENT_TYPE, JSON)
             .body(body);
-        let response = request
-            .send()
-            .await
-            .map_err(|e| Error::Client(LinkError::of_http(&e)))?;
+        let what = if asked.listens() {
+            For::Push
+        } else {
+            For::Answer
+        };
+        let sending = self.0.sender.send(request, what);
+        let response = sending.await.map_err(Error::Client)?;
         self.answer(response, &message, &asked, session.as_deref())
             .await
     }
@@ -197,7 +211,9 @@ impl Http {
     ) -> Result<StreamableHttpPostResponse, Error> {
         let limits = self.0.limits;
         if let Some(error) = answer::auth_error(&response) {
-            return Err(lost_or(self.0.session.worked(attached), error));
+            // With tokens, what could be done was done.
+            let lost = !self.0.sender.has_bearer() && self.0.session.worked(attached);
+            return Err(lost_or(lost, error));
         }
         let status = response.status().as_u16();
         if status >= 300 {

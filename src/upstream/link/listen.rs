@@ -9,6 +9,7 @@ use rmcp::service::{Peer, Subscription};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::bearer::Sender;
 use super::dial::Dialled;
 use super::error::{Kind, LinkError};
 use super::inbox::Inbox;
@@ -21,10 +22,20 @@ const METHOD_NOT_FOUND: i32 = -32_601;
 /// Our own: it listens, and leaves tools out.
 const NOTHING_OF_TOOLS: i32 = 0;
 
+/// Why it is not listened any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    /// The server, or the way to it, ended it.
+    Ended,
+    /// There is a newer token than it was begun with.
+    Outdated,
+}
+
 /// What the loop needs.
 pub(super) struct Listening {
     pub(super) peer: Peer<RoleClient>,
     pub(super) limits: Limits,
+    pub(super) sender: Sender,
     pub(super) inbox: Arc<Inbox>,
     pub(super) reporter: Arc<Reporter>,
 }
@@ -51,8 +62,9 @@ impl Listening {
                     if !doubtful {
                         self.reporter.opened(Push::Listen);
                     }
-                    self.hear(subscription, doubtful).await;
-                    pace.died(begun.elapsed());
+                    if self.hear(subscription, doubtful).await == Over::Ended {
+                        pace.died(begun.elapsed());
+                    }
                     if pace.flapping() {
                         self.reporter.lost();
                     }
@@ -93,14 +105,16 @@ impl Listening {
         Ok(subscription)
     }
 
-    async fn hear(&self, mut subscription: Subscription, doubtful: bool) {
+    async fn hear(&self, mut subscription: Subscription, doubtful: bool) -> Over {
         let mut doubt = doubtful.then(|| Instant::now() + self.limits.healthy / 2);
         loop {
             tokio::select! {
                 heard = subscription.next() => match heard {
                     Ok(Some(_)) => self.inbox.put(LinkEvent::ToolsChanged),
-                    Ok(None) | Err(_) => return,
+                    Ok(None) | Err(_) => return Over::Ended,
                 },
+                // It is listened to anew, with the new token; what was said between is listed then.
+                () = self.sender.push_is_outdated() => return Over::Outdated,
                 () = super::get::wait(doubt) => {
                     doubt = None;
                     self.reporter.opened(Push::Listen);

@@ -7,6 +7,7 @@
 
 mod answer;
 mod backend;
+mod bearer;
 mod companion;
 mod dial;
 mod error;
@@ -42,6 +43,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+pub use self::bearer::{Bearer, Token};
 pub use self::dial::NetDialer;
 pub use self::error::{Kind, LinkError};
 use self::inbox::Inbox;
@@ -60,6 +62,8 @@ pub struct Dial {
     pub url: Url,
     /// Headers of every request; what belongs to the protocol is left out of them.
     pub headers: HeaderMap,
+    /// Who has the token of every request, if there is one.
+    pub bearer: Option<Arc<dyn Bearer>>,
     /// Which transports to try.
     pub transport: Transport,
     /// The only version to speak, such as `2025-06-18`.
@@ -79,6 +83,7 @@ impl Dial {
         Self {
             url,
             headers: HeaderMap::new(),
+            bearer: None,
             transport: Transport::Auto,
             pinned: None,
             remembered: None,
@@ -170,7 +175,10 @@ enum Channel {
     /// The GET stream, or one of our own where the server gave no session.
     Get(http::Http),
     /// `subscriptions/listen`, or a session beside it where the server has none.
-    Listen(Option<Box<dial::Dialled>>),
+    Listen {
+        sender: bearer::Sender,
+        beside: Option<Box<dial::Dialled>>,
+    },
 }
 
 /// One conversation. Dropping it ends it without waiting; [`Link::close`] says goodbye.
@@ -205,7 +213,10 @@ impl Link {
             limits,
         };
         let channel = match generation {
-            Generation::Modern => Channel::Listen(None),
+            Generation::Modern => Channel::Listen {
+                sender: bearer::Sender::new(None),
+                beside: None,
+            },
             Generation::Streamable | Generation::Sse => Channel::Same,
         };
         start.link(transport, Arc::default(), channel).await
@@ -247,11 +258,12 @@ impl Link {
                 self.reporter.opened(Push::Sse);
             }
             Channel::Get(_) => return self.open_get().await,
-            Channel::Listen(beside) => {
+            Channel::Listen { sender, beside } => {
                 let beside = beside.take().map(|dialled| *dialled);
                 let listening = listen::Listening {
                     peer: self.requests.peer.clone(),
                     limits,
+                    sender: sender.clone(),
                     inbox: Arc::clone(&self.inbox),
                     reporter: Arc::clone(&self.reporter),
                 };

@@ -14,6 +14,7 @@ use rmcp::transport::Transport;
 use tokio::time::timeout;
 use url::Url;
 
+use super::bearer::{For, Sender};
 use super::error::{Kind, LinkError};
 use super::events::{self, Events};
 use super::inbox::Inbox;
@@ -26,6 +27,7 @@ const MAX_ENDPOINT: usize = 4096;
 /// An open conversation.
 pub(super) struct SseTransport {
     client: Client,
+    sender: Sender,
     endpoint: Url,
     headers: HeaderMap,
     /// `None` after it ended.
@@ -46,7 +48,8 @@ impl SseTransport {
             .map_err(|refusal| LinkError::refused(&refusal))?
             .headers(headers.clone())
             .header(ACCEPT, "text/event-stream");
-        let response = request.send().await.map_err(|e| LinkError::of_http(&e))?;
+        let sender = Sender::new(dial.bearer.clone());
+        let response = sender.send(request, For::Push).await?;
         if let Some(error) = answer::auth_error(&response) {
             return Err(error);
         }
@@ -70,6 +73,7 @@ impl SseTransport {
         let endpoint = endpoint(&dial.url, &uri)?;
         Ok(Self {
             client,
+            sender,
             endpoint,
             headers,
             events: Some(events),
@@ -108,6 +112,7 @@ impl Transport<RoleClient> for SseTransport {
     ) -> impl Future<Output = Result<(), LinkError>> + Send + 'static {
         let request = self.client.request(Method::POST, &self.endpoint);
         let headers = self.headers.clone();
+        let sender = self.sender.clone();
         async move {
             let body = serde_json::to_vec(&message)
                 .map_err(|_| LinkError::protocol("The message cannot be written"))?;
@@ -116,7 +121,7 @@ impl Transport<RoleClient> for SseTransport {
                 .headers(headers)
                 .header(CONTENT_TYPE, "application/json")
                 .body(body);
-            let response = request.send().await.map_err(|e| LinkError::of_http(&e))?;
+            let response = sender.send(request, For::Answer).await?;
             if let Some(error) = answer::auth_error(&response) {
                 return Err(error);
             }

@@ -10,21 +10,31 @@ export class Refused extends Error {
 
 const DEADLINE_MS = 15_000;
 
-/**
- * GETs a route. `revision` is the event id the answer stands at (`X-Toolcast-Revision`), null where the route has none.
- * Throws `Refused` for a refusal, and another error when nothing came back.
- */
-export async function get(path, params = {}) {
+async function ask(path, params, deadline) {
   const query = new URLSearchParams(params);
   const reply = await fetch(`${path}?${query}`, {
     cache: "no-store",
     credentials: "same-origin",
     headers: { accept: "application/json" },
-    signal: AbortSignal.timeout(DEADLINE_MS),
+    signal: AbortSignal.timeout(deadline),
   });
   const body = await reply.json().catch(() => null);
   if (!reply.ok || !body) throw new Refused(reply.status, body?.error ?? `The server answered ${reply.status}.`);
+  return { body, reply };
+}
+
+/**
+ * GETs a route. `revision` is the event id the answer stands at (`X-Toolcast-Revision`), null where the route has none.
+ * Throws `Refused` for a refusal, and another error when nothing came back.
+ */
+export async function get(path, params = {}) {
+  const { body, reply } = await ask(path, params, DEADLINE_MS);
   return { data: body.data, revision: reply.headers.get("x-toolcast-revision") };
+}
+
+/** GETs a route whose answer has no envelope. Throws as `get` does. */
+export async function getBare(path, params, deadline) {
+  return (await ask(path, params, deadline)).body;
 }
 
 /** A command may take as long as a first connect with all its tries. */

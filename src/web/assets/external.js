@@ -2,6 +2,7 @@
 
 import { send } from "./api.js";
 import { byId, el } from "./dom.js";
+import { signIn } from "./sign_in.js";
 
 /** What a state is called, and which colour its dot has. */
 const STATES = {
@@ -73,7 +74,7 @@ export class ExternalServers {
     const { enabled, state, name } = card.row;
     const parts = [
       ["about", JSON.stringify(card.row), this.#about],
-      ["buttons", JSON.stringify([enabled, AT_WORK.has(state), name]), this.#buttons],
+      ["buttons", JSON.stringify([enabled, AT_WORK.has(state), name, wantsSignIn(card.row)]), this.#buttons],
     ];
     card.parts ??= {};
     for (const [part, key, make] of parts) {
@@ -101,8 +102,10 @@ export class ExternalServers {
       tools.length ? el("ul", { class: "tools" }, ...tools.map(tool)) : null);
   }
 
-  #state({ state, enabled, push, stale, tools, negotiatedVersion }) {
-    const [words, look] = enabled ? STATES[state] ?? [state, "off"] : ["Switched off", "off"];
+  #state({ state, enabled, push, stale, tools, negotiatedVersion, authType }) {
+    const waits = state === "AUTHENTICATING" && authType === "oauth";
+    const [words, look] = !enabled ? ["Switched off", "off"]
+      : waits ? ["It waits for someone to sign in", "bad"] : STATES[state] ?? [state, "off"];
     const more = state === "READY" && enabled
       ? [negotiatedVersion ? `MCP ${negotiatedVersion}` : null, PUSH[push]].filter(Boolean).join(", ")
       : stale && tools.length ? "these tools were there when it last answered" : "";
@@ -121,6 +124,7 @@ export class ExternalServers {
     const command = (verb) => () => send("POST", `/api/mcp/connections/${verb}`, { workspaceId: this.#workspace, serverIds: [id] });
     const again = AT_WORK.has(state);
     return el("div", { class: "server-buttons" },
+      wantsSignIn(row) ? does("sign-in", "Sign in", () => signIn(this.#workspace, row, this.#problem)) : null,
       enabled ? does("reconnect", again ? "Reconnect" : "Connect", command(again ? "reconnect" : "connect"))
         : does("enable", "Switch on", () => send("PATCH", `/api/mcp/servers/${encodeURIComponent(id)}?${query}`, { enabled: true })),
       enabled && again ? does("disconnect", "Disconnect", command("disconnect")) : null,
@@ -154,6 +158,11 @@ export class ExternalServers {
     }
     button.disabled = false;
   }
+}
+
+/** Whether someone has to sign in before it answers, as far as is known. */
+function wantsSignIn({ authType, enabled, signedIn, state }) {
+  return enabled && authType === "oauth" && (!signedIn || state === "AUTHENTICATING");
 }
 
 function tool({ name, title, description }) {

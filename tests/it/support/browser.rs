@@ -101,6 +101,24 @@ impl Browser {
         self.client.window().await.unwrap()
     }
 
+    /// A tab or window that is none of these, once there is one.
+    pub async fn tab_beside(&self, known: &[&WindowHandle]) -> WindowHandle {
+        let begun = Instant::now();
+        loop {
+            let all = self.client.windows().await.unwrap();
+            if let Some(other) = all.into_iter().find(|tab| !known.contains(&tab)) {
+                return other;
+            }
+            assert!(begun.elapsed() < DEADLINE, "no other tab");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
+    /// How many tabs and windows there are.
+    pub async fn tabs(&self) -> usize {
+        self.client.windows().await.unwrap().len()
+    }
+
     /// Makes a tab the current one.
     pub async fn switch_to(&self, tab: &WindowHandle) {
         self.client.switch_to_window(tab.clone()).await.unwrap();

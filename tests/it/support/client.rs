@@ -60,6 +60,11 @@ impl Client {
         Self::with_headers(&self.base, headers)
     }
 
+    /// Someone else, at the same address.
+    pub fn beside(&self) -> Self {
+        Self::new(&self.base)
+    }
+
     /// The same person at another address of the service (after a restart, at another replica).
     pub fn at(&self, base: &str) -> Self {
         let other = Self::new(base);

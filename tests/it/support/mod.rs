@@ -1,6 +1,7 @@
 //! One way to start a server, a database, a client and a stream. Tests drive the real service over
 //! a real port; nothing is mocked but the clock.
 
+mod authority;
 mod browser;
 mod client;
 mod clock;
@@ -25,6 +26,7 @@ mod workspace;
 
 use std::time::Duration;
 
+pub use authority::{Authority, Tokens};
 pub use browser::Browser;
 pub use client::{Call, Client, Reply};
 pub use clock::ManualClock;

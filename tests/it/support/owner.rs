@@ -83,6 +83,8 @@ impl Owner {
             timeout_ms: 1_000,
             retries: 0,
             enabled: true,
+            oauth_client_id: None,
+            oauth_client_secret: None,
         };
         let new = NewServer {
             id: &id,

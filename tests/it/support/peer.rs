@@ -66,6 +66,27 @@ impl Peer {
         .await
     }
 
+    /// The same, over Streamable HTTP, for whoever has a token of this authorization server.
+    pub async fn python_behind(authority: &Self) -> Self {
+        Self::start(|port| {
+            let mut command = Command::new("python/bin/python");
+            let issuer = format!("http://{}", authority.address);
+            command.args(["python_sdk.py", &port.to_string(), "http", &issuer]);
+            command
+        })
+        .await
+    }
+
+    /// An authorization server whose access tokens live for so many seconds.
+    pub async fn authority(seconds: u32) -> Self {
+        Self::start(|port| {
+            let mut command = Command::new("node_modules/.bin/node");
+            command.args(["authority.mjs", &port.to_string(), &seconds.to_string()]);
+            command
+        })
+        .await
+    }
+
     /// On the TypeScript SDK.
     pub async fn typescript() -> Self {
         Self::start(|port| {

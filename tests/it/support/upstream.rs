@@ -13,6 +13,7 @@
 //! upstream.cut_streams();                         // every open stream ends
 //! upstream.forget(404);                           // sessions are gone; who names one gets this
 //! upstream.count("tools/list"); upstream.count("GET"); upstream.count("DELETE");
+//! upstream.demand("token");                      // 401 for every request without it
 //! upstream.sessions_open();                       // begun and not yet ended by DELETE
 //! upstream.stop().await; upstream.start();  // the port is kept, sessions are lost
 //! ```
@@ -80,6 +81,7 @@ struct State {
     sessions: HashSet<String>,
     born: usize,
     forgotten: u16,
+    demanded: Option<String>,
 }
 
 impl State {
@@ -251,6 +253,11 @@ impl Upstream {
         state.forgotten = status;
         drop(state);
         self.cut_streams();
+    }
+
+    /// Answers 401 to every request that does not carry this token.
+    pub fn demand(&self, token: &str) {
+        self.state().demanded = Some(format!("Bearer {token}"));
     }
 
     /// How often a method, or `GET` or `DELETE`, was asked for.

@@ -19,9 +19,21 @@ use super::super::{Actor, End, LeaseClock, Parts, Signals};
 use crate::metrics::UpstreamMetrics;
 use crate::model::{Command, ConnectionState, Wanted};
 use crate::seal::{KEY_LEN, Sealer};
-use crate::store::external_servers::Orders;
+use crate::store::external_servers::{ExternalServer, Orders};
 use crate::upstream::gate::Gates;
+use crate::upstream::keeper::Bearers;
+use crate::upstream::link::Bearer;
 use crate::upstream::pace::Polling;
+
+/// Nobody signs in here.
+#[derive(Debug)]
+struct NoTokens;
+
+impl Bearers for NoTokens {
+    fn of(&self, _: &ExternalServer) -> Option<Arc<dyn Bearer>> {
+        None
+    }
+}
 
 /// A server, its row, its actor and whoever gives it orders.
 pub(super) struct World {
@@ -61,6 +73,7 @@ impl World {
         let lease = LeaseClock::sent_at(Instant::now());
         let parts = Arc::new(Parts {
             connects: Arc::new(peer.clone()),
+            bearers: Arc::new(NoTokens),
             gates: Gates::new(5),
             sealer: Sealer::new([1; KEY_LEN], None),
             tasks: tasks.clone(),

@@ -52,15 +52,24 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         other => other.to_owned(),
     };
     let session = header("mcp-session-id");
-    {
+    let refused = {
         let mut state = shared.state.lock().unwrap();
         *state.counts.entry(what.clone()).or_default() += 1;
         state.heads.insert(what.clone(), lines.join("\n"));
-    }
+        state.demanded.is_some() && state.demanded != header("authorization")
+    };
     let mut stream = stream.into_inner();
-    let _ = respond(&mut stream, &shared, &what, &asked, session).await;
+    let _ = if refused {
+        send(&mut stream, CHALLENGE.as_bytes()).await
+    } else {
+        respond(&mut stream, &shared, &what, &asked, session).await
+    };
     let _ = stream.shutdown().await;
 }
+
+/// What a request without the demanded token is answered.
+const CHALLENGE: &str = "HTTP/1.1 401 X\r\nWWW-Authenticate: Bearer error=\"invalid_token\", \
+                         scope=\"a b\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 async fn respond(
     stream: &mut TcpStream,

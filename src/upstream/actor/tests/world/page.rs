@@ -178,6 +178,8 @@ pub(super) fn fresh() -> ExternalServer {
             timeout_ms: 30_000,
             retries: 3,
             enabled: true,
+            oauth_client_id: None,
+            oauth_client_secret: None,
         },
         created_at: at,
         updated_at: at,
@@ -218,5 +220,6 @@ pub(super) fn fresh() -> ExternalServer {
             stale: false,
             listed_at: None,
         },
+        signed_in: false,
     }
 }

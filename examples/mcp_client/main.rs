@@ -6,7 +6,10 @@
 //! ```
 //!
 //! The suite names calls to make in `MCP_CONFORMANCE_CONTEXT`; without it, each tool is called with
-//! arguments made from its schema.
+//! arguments made from its schema. Where a server wants a sign-in, it signs in by itself, as a client
+//! named there or as a new one.
+
+mod keeper;
 
 use std::time::Duration;
 
@@ -15,6 +18,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use toolcast::net::{Net, Options};
 use toolcast::upstream::link::{Dial, Dialer, ListedTool, NetDialer};
+use url::Url;
+
+use self::keeper::{Given, Keeper};
 
 /// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -29,24 +35,30 @@ struct Call {
 
 /// What the suite says beforehand.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Given {
+#[serde(default)]
+struct Beforehand {
+    #[serde(rename = "toolCalls")]
     tool_calls: Vec<Call>,
+    #[serde(flatten)]
+    client: Option<Given>,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let url = std::env::args().next_back().context("expected a URL")?;
-    let url = url.parse().context("expected a URL")?;
+    let url: Url = url.parse().context("expected a URL")?;
+    let Beforehand { tool_calls, client } = beforehand()?;
     let net = Net::new(Options {
         allow_private: true,
         ..Options::default()
     })?;
-    let mut link = NetDialer::new(&net).dial(Dial::new(url)).await?;
+    let mut dial = Dial::new(url.clone());
+    dial.bearer = Some(Keeper::new(net.clone(), url, client)?);
+    let mut link = NetDialer::new(&net).dial(dial).await?;
     println!("{:?}: {}", link.generation(), link.version());
     println!("changes: {:?}", link.open_push().await);
     let tools = link.list_tools().await?;
-    for call in calls(&tools)? {
+    for call in calls(tool_calls, &tools) {
         let called = link.call_tool(&call.name, call.arguments, PATIENCE).await;
         println!("{}: {called:?}", call.name);
     }
@@ -58,21 +70,24 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-fn calls(tools: &[ListedTool]) -> Result<Vec<Call>> {
+fn beforehand() -> Result<Beforehand> {
     #[expect(clippy::disallowed_methods, reason = "the suite's own way to say it")]
-    let given = std::env::var("MCP_CONFORMANCE_CONTEXT").ok();
-    let given: Given = match given {
-        Some(text) => serde_json::from_str(&text).map_err(|e| anyhow!("the context: {e}"))?,
-        None => Given::default(),
-    };
-    if !given.tool_calls.is_empty() {
-        return Ok(given.tool_calls);
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").ok();
+    match context {
+        Some(text) => serde_json::from_str(&text).map_err(|e| anyhow!("the context: {e}")),
+        None => Ok(Beforehand::default()),
+    }
+}
+
+fn calls(given: Vec<Call>, tools: &[ListedTool]) -> Vec<Call> {
+    if !given.is_empty() {
+        return given;
     }
     let made = tools.iter().map(|tool| Call {
         name: tool.name.clone(),
         arguments: arguments(tool, tools),
     });
-    Ok(made.collect())
+    made.collect()
 }
 
 /// One value for each property of a tool's schema.
