@@ -90,6 +90,15 @@ both! {
         let text = "MCP OAuth requires https (or http://localhost for development)";
         refused(&get(far).await, 400, text);
 
+        // Tried out, it says so before it is registered.
+        let body = json!({
+            "workspaceId": seen.workspace, "name": "Try", "transport": "auto",
+            "url": door.authority.url(),
+        });
+        let tried = seen.client.post(&format!("{PATH}/test-connection")).json(&body).await;
+        let expected = json!({"success": false, "authRequired": true, "authType": "oauth"});
+        assert_eq!(tried.data(200), expected);
+
         // Nobody else's server has an id here.
         let made = seen.client.post("/api/workspaces").json(&json!({"name": "Other"})).await;
         let other = made.data(201)["workspace"]["id"].as_str().unwrap().to_owned();
@@ -112,10 +121,10 @@ both! {
         door.house.server.clock.advance(Duration::from_secs(599));
         refused(&writer.get(&door.start()).await, 409, busy);
         door.house.server.clock.advance(Duration::from_secs(2));
-        let reply = writer.get(&door.start()).await;
-        assert_eq!(reply.status, 200, "{}", reply.text);
         let late = back(&[("state", &newer), ("code", &newer_code)]);
         assert_eq!(come_back(door.client(), &late).await["reason"], "invalid_state");
+        let reply = writer.get(&door.start()).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
         // One that led to nothing is in nobody's way.
         door.house.server.clock.advance(Duration::from_mins(10));
         door.authority.be_away(true);

@@ -1,4 +1,4 @@
-//! The official conformance suite, run against the client of `examples/mcp_client.rs`.
+//! The official conformance suite, run against the client of `examples/mcp_client`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
