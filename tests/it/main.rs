@@ -41,6 +41,7 @@ mod link_push;
 mod oauth_renewal;
 mod oauth_rules;
 mod oauth_sign_in;
+mod oauth_step_up;
 mod obstacles;
 mod pages;
 mod peers_conformance;
