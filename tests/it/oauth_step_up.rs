@@ -1,14 +1,13 @@
 //! A token that is good and not good enough: someone is asked to grant more, once, and nobody
-//! tries again by themselves. And tokens go back with the workspace of their server.
+//! tries again by themselves.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use toolcast::failpoint;
 
 use crate::oauth_sign_in::{Door, back_from, come_back};
-use crate::support::{EventStream, until};
+use crate::support::EventStream;
 
 impl Door {
     async fn refresh(&self) {
@@ -80,35 +79,6 @@ both! {
             assert_eq!(told(&mut events, &door.id).await, 0, "{click}");
             assert_eq!(door.authority.refused(), refused, "{click}");
             assert_eq!(door.authority.grants("authorization_code"), 3 + click);
-        }
-    }
-
-    async fn tokens_are_given_back_with_their_workspace(door: Door) {
-        door.sign_in().await;
-        // One renewal is under way: what it brings belongs to nobody any more.
-        door.authority.end_access();
-        let held = failpoint::arm("upstream.tokens.answered", &door.id);
-        let seen = &door.house.seen;
-        let body = json!({
-            "workspaceId": seen.workspace, "serverId": door.id, "toolName": "a", "arguments": {},
-        });
-        let calling = seen.client.post("/api/mcp/tools/execute").json(&body);
-        let (_, ()) = tokio::join!(calling.attempt(), async {
-            held.reached().await;
-            let path = format!("/api/workspaces/{}", seen.workspace);
-            assert_eq!(door.client().delete(&path).await.status, 204);
-            until(|| door.authority.asked("/revoke").len() == 2).await;
-            drop(held);
-        });
-        until(|| door.authority.asked("/revoke").len() == 4).await;
-        let mut back: Vec<_> = door.authority.asked("/revoke");
-        let back: Vec<String> = back.iter_mut().map(|asked| asked.remove("token").unwrap()).collect();
-        let granted = door.authority.secrets();
-        let granted = granted.iter().filter(|secret| {
-            secret.starts_with("access-") || secret.starts_with("refresh-")
-        });
-        for token in granted {
-            assert!(back.contains(token), "{token} was not given back");
         }
     }
 }
