@@ -5,9 +5,10 @@ mod dependencies;
 mod files;
 mod keys;
 mod limits;
+mod listen;
+mod metrics;
 mod parts;
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,18 +23,21 @@ use url::Url;
 use self::crew::Crew;
 use self::files::{Files, Lock};
 use self::limits::Limits;
+use self::listen::listen;
 pub(crate) use self::parts::catalog_beside;
 use crate::api::{AppState, health, layers};
 use crate::auth::Auth;
 use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::feed::Feed;
+use crate::metrics::HttpMetrics;
 use crate::model::Clock;
 use crate::net::Net;
 use crate::seal::Sealer;
 use crate::serve::{self, Serve};
 use crate::server;
 use crate::store::{self, Db, Place, meta};
+use crate::upstream::Upstream;
 
 /// How long requests and streams may take to end after the signal. With what follows the process
 /// is gone within 2 s.
@@ -48,6 +52,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct App {
     listener: TcpListener,
     address: SocketAddr,
+    metrics_address: Option<SocketAddr>,
     url: Url,
     router: Router,
     server: server::Options,
@@ -72,7 +77,8 @@ impl App {
     /// Takes the port, opens and migrates the database, puts the parts together.
     pub async fn build(config: &Config, clock: Arc<dyn Clock>) -> Result<Self> {
         config.check()?;
-        let listener = listen(config.listen)?;
+        let listener = listen("TOOLCAST_LISTEN", config.listen)?;
+        let metrics = metrics::Listening::open(config)?;
         let address = listener.local_addr()?;
         let url = config.public_url(address)?;
         ask_for_proxies(config, &url);
@@ -98,7 +104,7 @@ impl App {
             Arc::clone(&clock),
             crew.tasks.clone(),
             base_stamp,
-            parts::feed_options(config, url.clone(), limits),
+            parts::feed_options(config, url.clone(), limits, metrics.all().feed),
             relay.clone(),
         );
         let options = parts::auth_options(config, url.clone());
@@ -109,6 +115,7 @@ impl App {
             feed: feed.clone(),
             sealer: sealer.clone(),
             net: net.clone(),
+            metrics: metrics.all().upstream,
         };
         let (catalog, upstream) = ground.catalog(config, url.clone(), crew.tasks.clone());
 
@@ -117,14 +124,7 @@ impl App {
             .await
             .map_err(|error| refused_first_start(config, &error))?
             .map(|token| auth.sign_in_url(&token));
-        let pruning = auth.clone().keep_pruned(crew.stop.soft.clone());
-        crew.run("sign-in pruner", pruning);
-        for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
-            crew.run(name, task);
-        }
-        for (name, task) in upstream.tasks(&crew.stop.soft) {
-            crew.run(name, task);
-        }
+        start(&crew, &auth, &feed, &upstream);
         let rooms = serve::Rooms {
             auth: auth.clone(),
             catalog: catalog.clone(),
@@ -146,10 +146,14 @@ impl App {
             proxies: config.trusted_proxies.clone().into(),
         };
         let health = health::routes(dependencies::all(&db, &relay), crew.stop.soft.clone());
-        let router = router(state, health, config, &url, crew.last_call.clone())?;
+        let around = (crew.last_call.clone(), metrics.all().http);
+        let router = router(state, health, config, &url, around)?;
+        let sources = metrics::Sources::new(&db, &feed, relay);
+        let metrics_address = metrics.start(sources, &crew);
         Ok(Self {
             listener,
             address,
+            metrics_address,
             url,
             sign_in_link,
             router,
@@ -164,10 +168,7 @@ impl App {
             catalog,
             net,
             db,
-            key_file: files
-                .as_ref()
-                .filter(|_| config.secret_key.is_none())
-                .map(|files| files.key.clone()),
+            key_file: key_file(config, files.as_ref()),
             files,
             _ends: ends,
             _lock: lock,
@@ -178,6 +179,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where metrics are collected, if they are.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Where people reach it.
@@ -268,29 +275,6 @@ impl App {
     }
 }
 
-fn listen(address: SocketAddr) -> Result<TcpListener> {
-    let error = match server::listen(address) {
-        Ok(listener) => return Ok(listener),
-        Err(error) => error,
-    };
-    match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            let free = (1..=20)
-                .filter_map(|step| address.port().checked_add(step))
-                .map(|port| SocketAddr::new(address.ip(), port))
-                .find(|other| server::listen(*other).is_ok());
-            let hint = free.map_or_else(String::new, |free| {
-                format!(", for example TOOLCAST_LISTEN={free}")
-            });
-            bail!("TOOLCAST_LISTEN: {address} is taken by another program; choose another{hint}")
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            bail!("TOOLCAST_LISTEN: {address} is no address of this machine")
-        }
-        _ => Err(error).context(format!("TOOLCAST_LISTEN: cannot listen on {address}")),
-    }
-}
-
 /// The database, and what seals in it.
 async fn open(config: &Config, files: Option<&Files>) -> Result<(Db, Sealer)> {
     let place =
@@ -322,6 +306,23 @@ async fn open_database(config: &Config) -> store::Result<Db> {
     Ok(db)
 }
 
+/// Starts what the rooms below the API live on.
+fn start(crew: &Crew, auth: &Auth, feed: &Feed, upstream: &Upstream) {
+    let pruning = auth.clone().keep_pruned(crew.stop.soft.clone());
+    crew.run("sign-in pruner", pruning);
+    for (name, task) in feed.tasks(Arc::new(auth.clone()), &crew.stop.soft) {
+        crew.run(name, task);
+    }
+    for (name, task) in upstream.tasks(&crew.stop.soft) {
+        crew.run(name, task);
+    }
+}
+
+fn key_file(config: &Config, files: Option<&Files>) -> Option<PathBuf> {
+    let files = files.filter(|_| config.secret_key.is_none());
+    files.map(|files| files.key.clone())
+}
+
 fn ask_for_proxies(config: &Config, url: &Url) {
     if url.scheme() == "https" && config.trusted_proxies.is_empty() {
         tracing::warn!(
@@ -346,7 +347,7 @@ fn router(
     health: Router,
     config: &Config,
     url: &Url,
-    last_call: CancellationToken,
+    (last_call, metrics): (CancellationToken, HttpMetrics),
 ) -> Result<Router> {
     let routes = crate::api::router(state.clone())
         .merge(crate::web::router(state))
@@ -355,5 +356,5 @@ fn router(
         own: url.origin().ascii_serialization(),
         allowed: config.allowed_origins.clone(),
     };
-    Ok(layers::around(routes, &origins, last_call)?)
+    Ok(layers::around(routes, &origins, last_call, metrics)?)
 }

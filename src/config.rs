@@ -177,6 +177,12 @@ pub struct Config {
         default_value = "256MiB", value_parser = values::bytes)]
     pub feed_keep_definitions: i64,
 
+    /// Address and port where Prometheus collects metrics, at `/metrics`, without signing in: not to
+    /// be reached from outside [default: none]
+    #[arg(long, env = "TOOLCAST_METRICS_LISTEN", value_name = "TOOLCAST_METRICS_LISTEN",
+        hide_env = true, value_parser = values::address)]
+    pub metrics_listen: Option<SocketAddr>,
+
     /// What is logged: a level, or targets with levels, such as info,toolcast=debug
     #[arg(long, env = "TOOLCAST_LOG", value_name = "TOOLCAST_LOG", hide_env = true,
         default_value = "info", value_parser = values::log_filter)]

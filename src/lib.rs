@@ -23,13 +23,14 @@
 //! |---|---|
 //! | [`model`], [`server`], [`config`], [`failpoint`] | nothing; everyone may use failpoint |
 //! | [`telemetry`] | config |
+//! | [`metrics`] | model |
 //! | [`seal`], [`net`], [`store`] | model |
-//! | [`feed`] | model, store |
+//! | [`feed`] | model, store, metrics |
 //! | [`auth`] | model, store, seal, feed |
-//! | [`upstream`] | model, store, seal, net, feed |
+//! | [`upstream`] | model, store, seal, net, feed, metrics |
 //! | [`catalog`] | model, store, seal, net, feed, auth, upstream |
 //! | [`serve`] | model, seal, net, feed, auth, catalog |
-//! | [`api`], [`web`] | model, feed, auth, catalog, upstream, serve; web also api |
+//! | [`api`], [`web`] | model, feed, auth, catalog, upstream, serve; api also metrics, web also api |
 //! | [`demo`] | model, auth, catalog |
 //! | [`app`], the command line | all |
 
@@ -44,6 +45,7 @@ pub mod feed;
 pub mod import;
 pub mod key;
 pub mod local;
+pub mod metrics;
 pub mod model;
 pub mod net;
 pub mod seal;

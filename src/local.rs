@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::auth::{self, Auth};
 use crate::config::{Config, Secret};
 use crate::feed::{self, Caps, Feed};
+use crate::metrics::FeedMetrics;
 use crate::model::{Clock, SystemClock};
 use crate::store::retention::Retention;
 use crate::store::{self, Db, Place, meta};
@@ -137,6 +138,7 @@ pub(crate) async fn feed(config: &Config, db: &Db, clock: Arc<dyn Clock>) -> Res
         public_url: config.public_url(config.listen)?,
         heartbeat: Duration::from_secs(30),
         caps,
+        metrics: FeedMetrics::default(),
         retention: Retention {
             age: Duration::MAX,
             changes: i64::MAX,

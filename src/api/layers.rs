@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -18,6 +18,7 @@ use tower_http::csrf::{ConfigError, CsrfLayer, ProtectionError};
 use tracing::Instrument;
 
 use super::{ApiError, REVISION};
+use crate::metrics::HttpMetrics;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -48,6 +49,7 @@ pub fn around(
     router: Router,
     origins: &Origins,
     last_call: CancellationToken,
+    metrics: HttpMetrics,
 ) -> Result<Router, ConfigError> {
     let mut same_origin = CsrfLayer::new().add_trusted_origin(&origins.own)?;
     for origin in &origins.allowed {
@@ -64,7 +66,7 @@ pub fn around(
         .layer(CatchPanicLayer::custom(|_| {
             ApiError::Internal.into_response()
         }))
-        .layer(from_fn_with_state(last_call, identify)))
+        .layer(from_fn_with_state(Around { last_call, metrics }, identify)))
 }
 
 /// `None` when there is nobody to allow: then browsers refuse by themselves.
@@ -110,10 +112,17 @@ fn refuse_foreign_page(_: ProtectionError) -> Response {
     ApiError::forbidden(text).into_response()
 }
 
+/// What each request meets.
+#[derive(Debug, Clone)]
+struct Around {
+    last_call: CancellationToken,
+    metrics: HttpMetrics,
+}
+
 /// Gives the request an id of ours, which its reply and each of its log lines carry. The query is
 /// never logged: it may hold a token.
 async fn identify(
-    State(last_call): State<CancellationToken>,
+    State(Around { last_call, metrics }): State<Around>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -124,11 +133,20 @@ async fn identify(
         method = %request.method(),
         path = request.uri().path(),
     );
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let begun = Instant::now();
     let answering = next.run(request).instrument(span.clone());
     let answered = last_call.run_until_cancelled(answering).await;
     let mut response = answered.unwrap_or_else(|| ApiError::Unavailable.into_response());
-    let (status, millis) = (response.status().as_u16(), begun.elapsed().as_millis());
+    let (status, took) = (response.status().as_u16(), begun.elapsed());
+    metrics.answered(
+        &method,
+        route.as_ref().map(MatchedPath::as_str),
+        status,
+        took,
+    );
+    let millis = took.as_millis();
     span.in_scope(|| tracing::info!(status, millis, "answered {status} after {millis} ms"));
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
@@ -156,7 +174,13 @@ mod tests {
     async fn the_last_call_is_an_answer() {
         let waiting = Router::new().route("/", get(std::future::pending::<()>));
         let last_call = CancellationToken::new();
-        let router = around(waiting, &no_others(), last_call.clone()).unwrap();
+        let router = around(
+            waiting,
+            &no_others(),
+            last_call.clone(),
+            HttpMetrics::default(),
+        )
+        .unwrap();
         let asking = router.oneshot(Request::get("/").body(Body::empty()).unwrap());
         let calling = async { last_call.cancel() };
         let (response, ()) = tokio::join!(asking, calling);
@@ -169,7 +193,13 @@ mod tests {
     async fn a_panic_is_one_request_s() {
         let panicking = Router::new().route("/", get(async || -> String { panic!("on purpose") }));
         let origins = no_others();
-        let router = around(panicking, &origins, CancellationToken::new()).unwrap();
+        let router = around(
+            panicking,
+            &origins,
+            CancellationToken::new(),
+            HttpMetrics::default(),
+        )
+        .unwrap();
         for _ in 0..2 {
             let request = Request::get("/").body(Body::empty()).unwrap();
             let response = router.clone().oneshot(request).await.unwrap();

@@ -15,6 +15,7 @@ use crate::auth;
 use crate::catalog::{self, Catalog};
 use crate::config::Config;
 use crate::feed::{self, Caps, Feed};
+use crate::metrics::{FeedMetrics, UpstreamMetrics};
 use crate::model::Clock;
 use crate::net::Net;
 use crate::seal::Sealer;
@@ -30,6 +31,7 @@ pub(super) struct Ground {
     pub(super) feed: Feed,
     pub(super) sealer: Sealer,
     pub(super) net: Net,
+    pub(super) metrics: UpstreamMetrics,
 }
 
 impl Ground {
@@ -51,6 +53,7 @@ impl Ground {
             upstream::Options {
                 poll: config.poll_interval,
                 connects: config.connects_per_workspace,
+                metrics: self.metrics,
             },
         );
         let options = catalog::Options {
@@ -89,6 +92,7 @@ pub(crate) async fn catalog_beside(
         db: db.clone(),
         clock,
         feed,
+        metrics: UpstreamMetrics::default(),
     };
     let public_url = config.public_url(config.listen)?;
     let (catalog, _) = ground.catalog(config, public_url, TaskTracker::new());
@@ -119,8 +123,14 @@ pub(super) fn serve_options(
     }
 }
 
-pub(super) fn feed_options(config: &Config, public_url: Url, limits: Limits) -> feed::Options {
+pub(super) fn feed_options(
+    config: &Config,
+    public_url: Url,
+    limits: Limits,
+    metrics: FeedMetrics,
+) -> feed::Options {
     feed::Options {
+        metrics,
         public_url,
         heartbeat: config.heartbeat,
         caps: Caps {

@@ -1,8 +1,11 @@
 //! The publish path without sockets and without a database, for `benches/publish.rs`.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use super::committed::Committed;
 use super::topic::{Cursor, Join, Next, Topic};
+use crate::metrics::FeedMetrics;
 use crate::model::{Change, EventId, Revision, Source, Stamp, Timestamp};
 use crate::store::snapshot::Stretch;
 
@@ -12,12 +15,13 @@ pub struct Publisher {
     topic: Topic,
     base: Stamp,
     cursors: Vec<Cursor>,
+    metrics: FeedMetrics,
 }
 
 impl Publisher {
-    /// With this many streams, all at the newest change.
+    /// With this many streams, all at the newest change; what they take is timed by `metrics`.
     #[must_use]
-    pub fn new(streams: usize) -> Self {
+    pub fn new(streams: usize, metrics: FeedMetrics) -> Self {
         let (topic, base) = (Topic::new("bench".into(), Arc::default()), Stamp::random());
         topic.append(
             &Stretch {
@@ -27,6 +31,7 @@ impl Publisher {
                 changes: vec![],
             },
             &base,
+            Committed::At(Instant::now()),
         );
         let at = EventId {
             stamp: base.clone(),
@@ -42,6 +47,7 @@ impl Publisher {
             topic,
             base,
             cursors,
+            metrics,
         }
     }
 
@@ -59,8 +65,15 @@ impl Publisher {
                 changes: vec![change],
             },
             &self.base,
+            Committed::At(Instant::now()),
         );
-        let took = |cursor: &mut Cursor| matches!(self.topic.next(cursor), Next::Frame(_));
+        let took = |cursor: &mut Cursor| {
+            let Next::Change(_, committed) = self.topic.next(cursor) else {
+                return false;
+            };
+            self.metrics.delivered(committed);
+            true
+        };
         self.cursors
             .iter_mut()
             .filter_map(|cursor| took(cursor).then_some(()))

@@ -15,11 +15,14 @@ const LENGTH: Duration = Duration::from_millis(50);
 pub(super) struct Burst(Option<Pin<Box<Sleep>>>);
 
 impl Burst {
-    /// A change has come: it begins a burst, or is one more of that which has begun.
-    pub(super) fn note(&mut self) {
-        if self.0.is_none() {
+    /// A change has come: it begins a burst, or is one more of that which has begun; `true` for
+    /// the latter.
+    pub(super) fn note(&mut self) -> bool {
+        let joins = self.0.is_some();
+        if !joins {
             self.0 = Some(Box::pin(tokio::time::sleep(LENGTH)));
         }
+        joins
     }
 
     /// Ready once for each burst, when it is to be told.

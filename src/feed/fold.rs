@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::frame::{self, WithId};
 use super::page::{self, Page};
 use super::{Shared, topic};
+use crate::metrics::{Coalesced, Sent};
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Change, ChangedTool, Definition, EventId, Revision, ToolDiff};
 use crate::store::{Result, changes};
@@ -44,6 +45,7 @@ pub(super) async fn missed(
     workspace: &WorkspaceId,
     from: EventId,
 ) -> Result<Page> {
+    let start = from.revision;
     let _turn = shared
         .folds
         .acquire()
@@ -74,6 +76,13 @@ pub(super) async fn missed(
         let with_id = if n == last { WithId::Yes } else { WithId::No };
         frames.push_back(frame::tools_changed(&change, with_id));
     }
+    let missed = u64::try_from(at.revision - start).unwrap_or(0);
+    let metrics = &shared.options.metrics;
+    metrics.coalesced(
+        Coalesced::Missed,
+        missed.saturating_sub(frames.len() as u64),
+    );
+    metrics.sent(Sent::Replay, frames.len());
     Ok(Page { frames, at })
 }
 

@@ -19,6 +19,7 @@ use super::page;
 use super::topic::{self, Cursor, Join};
 use super::{Shared, frame, within};
 use crate::failpoint;
+use crate::metrics::{Coalesced, Sent};
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Ended, EventId};
 use crate::store::{Result, changes};
@@ -164,8 +165,8 @@ impl Follower {
     }
 
     fn note(&mut self, theirs: bool) {
-        if theirs {
-            self.burst.note();
+        if theirs && self.burst.note() {
+            self.shared.options.metrics.coalesced(Coalesced::Burst, 1);
         }
     }
 
@@ -175,7 +176,11 @@ impl Follower {
             return None;
         }
         let told = self.voice.changed(&self.at)?;
-        self.registration.speaks().then_some(told)
+        let speaks = self.registration.speaks();
+        if speaks {
+            self.shared.options.metrics.sent(Sent::Notification, 1);
+        }
+        speaks.then_some(told)
     }
 
     fn look(&self, pause: Duration) -> BoxFuture<'static, Result<Beginning>> {

@@ -35,6 +35,19 @@ pub(super) enum Resync {
     FellBehind,
 }
 
+impl Resync {
+    /// As the frame has it.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::UnknownId => "unknown_id",
+            Self::Pruned => "pruned",
+            Self::Future => "future",
+            Self::OtherHistory => "other_history",
+            Self::FellBehind => "fell_behind",
+        }
+    }
+}
+
 /// What a frame left out.
 #[derive(Serialize)]
 struct More {

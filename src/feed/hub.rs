@@ -15,6 +15,7 @@ use super::caps::{Caps, Counts, Over};
 use super::connections::Anew;
 use super::line::Line;
 use super::topic::{Cursor, Reading, Topic};
+use crate::metrics::{FeedMetrics, StreamKind};
 use crate::model::ids::{ServerId, UserId, WorkspaceId};
 use crate::model::{ConnectionEvent, Ended, Holder, McpSessionHash, Subject, Timestamp};
 
@@ -27,6 +28,7 @@ pub(super) struct Hub {
     pub(super) work: Notify,
     draining: CancellationToken,
     ring_bytes: Arc<AtomicUsize>,
+    metrics: FeedMetrics,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +45,13 @@ struct Index {
 type Queue = VecDeque<Arc<Topic>>;
 
 impl Hub {
+    pub(super) fn new(metrics: FeedMetrics) -> Self {
+        Self {
+            metrics,
+            ..Self::default()
+        }
+    }
+
     fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,6 +94,7 @@ impl Hub {
             topic,
             line,
             counted: false,
+            reason: None,
         }
     }
 
@@ -107,6 +117,7 @@ impl Hub {
 
     /// Every stream is to be told anew where each external server stands.
     pub(super) fn look_again(&self) {
+        self.metrics.caught_up();
         for topic in self.topics() {
             topic.asks().everything(Anew::Yes);
             self.mark_for_look(&topic);
@@ -271,6 +282,8 @@ pub(super) struct Registration {
     pub(super) topic: Arc<Topic>,
     pub(super) line: Arc<Line>,
     counted: bool,
+    /// What the stream was told at its end.
+    reason: Option<Ended>,
 }
 
 impl Registration {
@@ -278,7 +291,21 @@ impl Registration {
     pub(super) fn count(&mut self, caps: &Caps) -> Result<(), Over> {
         self.hub.index().counts.add(&self.line.holder, caps)?;
         self.counted = true;
+        self.hub.metrics.opened(self.kind());
         Ok(())
+    }
+
+    /// Notes why the stream ends, for the count.
+    pub(super) fn ends(&mut self, reason: Ended) {
+        self.reason = Some(reason);
+    }
+
+    fn kind(&self) -> StreamKind {
+        if self.line.holder.served.is_some() {
+            StreamKind::Mcp
+        } else {
+            StreamKind::Events
+        }
     }
 
     /// Has the stream told where each external server stands, as the next look finds it.
@@ -311,6 +338,7 @@ impl Drop for Registration {
         let holder = &self.line.holder;
         if self.counted {
             index.counts.remove(holder);
+            self.hub.metrics.closed(self.kind(), self.reason);
         }
         if let Some(lines) = index.by_user.get_mut(&holder.user) {
             forget(lines, &self.line, Line::place_with_user);

@@ -20,6 +20,7 @@ mod beat;
 pub mod bench;
 mod burst;
 mod caps;
+mod committed;
 mod connections;
 mod expiry;
 mod fold;
@@ -55,6 +56,7 @@ use tokio_util::task::TaskTracker;
 
 use url::Url;
 
+use crate::metrics::FeedMetrics;
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Clock, ConnectionEvent, EventId, McpRequest, Stamp, Timestamp};
 use crate::store::retention::Retention;
@@ -87,6 +89,8 @@ pub struct Options {
     pub caps: Caps,
     /// What is kept.
     pub retention: Retention,
+    /// What is counted.
+    pub metrics: FeedMetrics,
 }
 
 /// The feed of every workspace. A cheap handle.
@@ -127,7 +131,7 @@ impl Feed {
         options: Options,
         relay: Relay,
     ) -> Self {
-        let hub = Arc::<hub::Hub>::default();
+        let hub = Arc::new(hub::Hub::new(options.metrics.clone()));
         let shared = Shared {
             access: access::Access::new(db.clone(), Arc::clone(&hub)),
             db,
@@ -205,6 +209,12 @@ impl Feed {
     #[must_use]
     pub fn open_streams(&self) -> usize {
         self.shared.hub.open_streams()
+    }
+
+    /// How long the feed cannot be read; zero while it can.
+    #[must_use]
+    pub fn outage(&self) -> Duration {
+        self.shared.access.outage().unwrap_or_default()
     }
 
     /// Where a workspace's feed stands. Read before the rows of a list, it is where a stream can

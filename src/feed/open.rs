@@ -11,6 +11,7 @@ use super::rights::Verdict;
 use super::stream::Stream;
 use super::{Feed, frame, page, resume};
 use crate::failpoint;
+use crate::metrics::{Sent, TurnedAway};
 use crate::model::{Ended, EventId, Holder};
 use crate::store::{Error, Result};
 
@@ -115,7 +116,10 @@ impl Feed {
         if missed || is_unknown {
             // A break in between repeats the notification and never skips it.
             outbox.push_back(voice.opening(remembered.as_ref()));
-            outbox.extend(voice.changed(&at));
+            let told = voice.changed(&at);
+            let count = usize::from(told.is_some());
+            shared.options.metrics.sent(Sent::Notification, count);
+            outbox.extend(told);
         } else {
             outbox.push_back(voice.opening(Some(&at)));
         }
@@ -131,18 +135,26 @@ impl Feed {
         let mut registration = shared.hub.register(holder);
         failpoint::pass("feed.between_registration_and_rights", workspace.as_str()).await;
 
-        let refused = |reason| Ok(Err(Opened::Refused(reason)));
+        let metrics = &shared.options.metrics;
+        let refused = |reason| {
+            metrics.refused(TurnedAway::NoAccess);
+            Ok(Err(Opened::Refused(reason)))
+        };
         match shared.access.admit(&registration.line.holder).await? {
             Some(Verdict::Allowed { until }) => registration.line.allow_until(until),
             Some(Verdict::Ended(reason)) => return refused(reason),
             None => return refused(Ended::AccessRemoved),
         }
-        Ok(match registration.count(&shared.options.caps) {
-            Ok(()) => Ok(registration),
-            Err(Over::User) => Err(Opened::TooManyOfUser),
-            Err(Over::Workspace) => Err(Opened::TooManyOfWorkspace),
-            Err(Over::PublicServer) => Err(Opened::TooManyOfServer),
-            Err(Over::Process) => Err(Opened::Full),
-        })
+        let Err(over) = registration.count(&shared.options.caps) else {
+            return Ok(Ok(registration));
+        };
+        let (why, turned_away) = match over {
+            Over::User => (TurnedAway::User, Opened::TooManyOfUser),
+            Over::Workspace => (TurnedAway::Workspace, Opened::TooManyOfWorkspace),
+            Over::PublicServer => (TurnedAway::Server, Opened::TooManyOfServer),
+            Over::Process => (TurnedAway::Process, Opened::Full),
+        };
+        metrics.refused(why);
+        Ok(Err(turned_away))
     }
 }

@@ -6,8 +6,10 @@
 //! are where a reader would want them, this is the read. Whatever else is the case, a reader looks.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::Shared;
+use super::committed::Committed;
 use super::topic::RING_FRAMES;
 use crate::model::{Change, EventId};
 use crate::store::changes::{NewChange, Placed};
@@ -63,8 +65,8 @@ impl Own {
     }
 }
 
-/// Appends what a committed transaction wrote; `false` when a reader has to look instead.
-pub(super) fn append(shared: &Shared, own: &Own) -> bool {
+/// Appends what a transaction wrote that committed just then; `false` when a reader has to look instead.
+pub(super) fn append(shared: &Shared, own: &Own, committed: Instant) -> bool {
     let Some(first) = own.stretch.changes.first() else {
         return false;
     };
@@ -83,7 +85,7 @@ pub(super) fn append(shared: &Shared, own: &Own) -> bool {
     let continues =
         topic.head().is_some_and(|head| head == before) && shared.access.is_at(own.revocation);
     if continues {
-        topic.append(&own.stretch, &shared.base_stamp);
+        topic.append(&own.stretch, &shared.base_stamp, Committed::At(committed));
         topic.wake();
     } else {
         topic.feed_asked().store(true, Ordering::Release);

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::frame::{self, Resync, WithId};
 use super::{Shared, topic, within};
 use crate::failpoint;
+use crate::metrics::Sent;
 use crate::model::ids::WorkspaceId;
 use crate::model::{Change, EventId, Revision, Stamp};
 use crate::store::snapshot::{self, Stretch, Want};
@@ -28,7 +29,8 @@ pub(super) struct Page {
 
 impl Page {
     /// What comes after `at`, each with its id.
-    pub(super) fn of(at: EventId, fresh: &[Change]) -> Self {
+    pub(super) fn of(shared: &Shared, at: EventId, fresh: &[Change]) -> Self {
+        shared.options.metrics.sent(Sent::Replay, fresh.len());
         Self {
             at: fresh.last().map_or(at, Change::event_id),
             frames: fresh
@@ -57,13 +59,14 @@ pub(super) async fn next(shared: Arc<Shared>, workspace: WorkspaceId, at: EventI
     .await?;
     let stretch = stretch.ok_or_else(|| gone(&workspace))?;
     Ok(match topic::continues(&at, &stretch, &shared.base_stamp) {
-        Ok(fresh) => Page::of(at, fresh),
+        Ok(fresh) => Page::of(&shared, at, fresh),
         Err(why) => resync(&shared, &stretch, why),
     })
 }
 
 /// One `resync` at the newest change.
 pub(super) fn resync(shared: &Shared, stretch: &Stretch, why: Resync) -> Page {
+    shared.options.metrics.resync(why.text());
     let at = newest(stretch, &shared.base_stamp);
     Page {
         frames: VecDeque::from([frame::resync(why, &at)]),

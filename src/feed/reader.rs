@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::asked::{Asked, Standings};
+use super::committed::Committed;
 use super::topic::{Appended, RING_FRAMES, Topic};
 use super::{Shared, within};
 use crate::failpoint;
@@ -111,13 +112,13 @@ pub(super) async fn look(
 
 /// Takes in what was read, and gives the topics back.
 pub(super) async fn append(shared: &Shared, topics: &[Arc<Topic>], asked: Asked, seen: &Seen) {
+    let now = (shared.clock.now(), std::time::Instant::now());
     for (topic, ask) in topics.iter().zip(asked.into_each()) {
         failpoint::pass("feed.between_read_and_append", topic.workspace.as_str()).await;
-        let appended = seen
-            .snapshot
-            .feeds
-            .get(&topic.workspace)
-            .map(|stretch| topic.append(stretch, &shared.base_stamp));
+        let appended =
+            seen.snapshot.feeds.get(&topic.workspace).map(|stretch| {
+                topic.append(stretch, &shared.base_stamp, Committed::AsWritten { now })
+            });
         ask.show(shared, topic, &seen.standings);
         let unfinished = appended == Some(Appended::More);
         topic.feed_asked().fetch_or(unfinished, Ordering::AcqRel);

@@ -40,5 +40,5 @@ pub(super) async fn first_page(
     if stretch.head - id.revision > REPLAYED {
         return fold::missed(shared, workspace, id).await.map(Some);
     }
-    Ok(Some(Page::of(id, fresh)))
+    Ok(Some(Page::of(shared, id, fresh)))
 }

@@ -138,6 +138,7 @@ impl Body for Stream {
                 let clock = &open.shared.clock;
                 match open.registration.line.ended(|| clock.now()) {
                     Some(reason) => {
+                        open.registration.ends(reason);
                         self.0 = State::Over;
                         frame::closing(reason)
                     }
@@ -151,6 +152,7 @@ impl Body for Stream {
                 match follower.ended() {
                     Some(reason) => {
                         let last = follower.voice.closing(reason);
+                        follower.registration.ends(reason);
                         self.0 = State::Over;
                         last
                     }
@@ -174,8 +176,13 @@ impl Open {
             }
             let idle = match &mut self.place {
                 Place::Live(cursor) => match self.registration.topic.next(cursor) {
+                    Next::Change(frame, committed) => {
+                        self.shared.options.metrics.delivered(committed);
+                        return Poll::Ready(frame);
+                    }
                     Next::Frame(frame) => return Poll::Ready(frame),
-                    Next::Lost(frame) => {
+                    Next::Lost(frame, why) => {
+                        self.shared.options.metrics.resync(why.text());
                         self.registration.ask_for_connections(cursor);
                         return Poll::Ready(frame);
                     }

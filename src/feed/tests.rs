@@ -26,6 +26,7 @@ use super::page::Page;
 use super::reader::Seen;
 use super::topic::Topic;
 use super::*;
+use crate::metrics::FeedMetrics;
 use crate::model::ids::{ServerId, SessionId, UserId};
 use crate::model::{Credential, Holder, Revision, Source, SystemClock, Tool, ToolDiff};
 use crate::store::{self, Handle, meta, users, workspaces};
@@ -220,6 +221,7 @@ impl World {
                     per_workspace: 1_000,
                     total: 1_000,
                 },
+                metrics: FeedMetrics::default(),
                 retention: Retention {
                     age: Duration::from_hours(1),
                     changes: 1_000_000,

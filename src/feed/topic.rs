@@ -7,9 +7,11 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::committed::Committed;
 use super::connections::{Asks, Look, Place, Slots};
 use super::frame::{self, Frames, Resync, WithId};
 use super::line::Line;
@@ -78,6 +80,7 @@ struct Entry {
     /// Whose tools it speaks of.
     server: ServerId,
     frame: Bytes,
+    committed: Instant,
 }
 
 impl Entry {
@@ -110,10 +113,12 @@ impl Cursor {
 /// What comes after a cursor.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// This frame; the cursor has moved past it.
+    /// This change's frame, and when it was committed; the cursor has moved past it.
+    Change(Bytes, Instant),
+    /// This other frame.
     Frame(Bytes),
-    /// What came next is gone from here; the cursor stands at the newest change.
-    Lost(Bytes),
+    /// What came next is gone from here, and why; the cursor stands at the newest change.
+    Lost(Bytes, Resync),
     /// Nothing yet.
     Nothing,
 }
@@ -215,7 +220,8 @@ impl Topic {
     }
 
     /// Takes in what the reader read: `stretch` begins after the remembered revision.
-    pub(super) fn append(&self, stretch: &Stretch, base: &Stamp) -> Appended {
+    /// `committed` tells when each change was.
+    pub(super) fn append(&self, stretch: &Stretch, base: &Stamp, committed: Committed) -> Appended {
         let mut log = self.log();
         let newest = EventId {
             stamp: stretch.head_stamp.clone().unwrap_or_else(|| base.clone()),
@@ -239,6 +245,7 @@ impl Topic {
                 stamp: change.stamp.clone(),
                 server: change.server_id.clone(),
                 frame: frame::tools_changed(change, WithId::Yes),
+                committed: committed.of(change.at),
             };
             self.push(&mut log, change.event_id(), entry);
         }
@@ -365,7 +372,7 @@ impl Log {
         };
         if cursor.generation != self.generation {
             (cursor.generation, cursor.revision) = (self.generation, head.revision);
-            return Next::Lost(frame::resync(self.why, head));
+            return Next::Lost(frame::resync(self.why, head), self.why);
         }
         if cursor.revision >= head.revision {
             // Changes come first: what is shown beside them waits and is never many.
@@ -377,10 +384,11 @@ impl Log {
             .and_then(|index| self.ring.get(index));
         if let Some(entry) = frame {
             cursor.revision += 1;
-            return Next::Frame(entry.frame.clone());
+            return Next::Change(entry.frame.clone(), entry.committed);
         }
         cursor.revision = head.revision;
-        Next::Lost(frame::resync(Resync::FellBehind, head))
+        let why = Resync::FellBehind;
+        Next::Lost(frame::resync(why, head), why)
     }
 
     fn pass(&self, cursor: &mut Cursor, server: &ServerId) -> Option<Passed> {

@@ -1,5 +1,7 @@
 //! One write: its rows, the changes and revocations that go with them, and the wake-up.
 
+use std::time::Instant;
+
 use super::Feed;
 use super::lanes::Turn;
 use super::own::{self, Own};
@@ -122,11 +124,15 @@ impl Write {
         // One that takes rights away is not the last to have looked at them.
         let own = self.own.take().filter(|_| self.revocations.is_empty());
         let committed = self.tx.commit().await;
+        let at = Instant::now();
         // The next one need not wait for the wake-up.
         drop(self.turn.take());
         failpoint::pass("feed.between_commit_and_wake", key(self.workspace.as_ref())).await;
         let shared = &self.feed.shared;
-        let is_appended = committed.is_ok() && own.is_some_and(|own| own::append(shared, &own));
+        if committed.is_ok() {
+            shared.options.metrics.committed(self.told.len());
+        }
+        let is_appended = committed.is_ok() && own.is_some_and(|own| own::append(shared, &own, at));
         if let Some(workspace) = &self.workspace
             && !is_appended
         {

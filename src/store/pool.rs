@@ -219,6 +219,42 @@ impl Db {
             .unwrap_or(0)
     }
 
+    /// How many connections there are in each pool: its name, open, idle.
+    #[must_use]
+    pub fn connections(&self) -> [(&'static str, u32, usize, u32); 4] {
+        fn of<D: sqlx::Database>(
+            name: &'static str,
+            pool: &sqlx::Pool<D>,
+        ) -> (&'static str, u32, usize, u32) {
+            let most = pool.options().get_max_connections();
+            (name, pool.size(), pool.num_idle(), most)
+        }
+        match self {
+            Self::Postgres {
+                pool,
+                feed,
+                tick,
+                lease,
+            } => [
+                of("requests", pool),
+                of("feed", feed),
+                of("tick", tick),
+                of("lease", lease),
+            ],
+            Self::Sqlite {
+                write,
+                read,
+                feed,
+                tick,
+            } => [
+                of("write", write),
+                of("requests", read),
+                of("feed", feed),
+                of("tick", tick),
+            ],
+        }
+    }
+
     /// Closes every connection; what is in flight ends first.
     pub async fn close(&self) {
         match self {

@@ -34,6 +34,7 @@ use super::link::LinkError;
 use super::pace::Polling;
 use super::session::{Connects, Session};
 use super::snapshot::Digest;
+use crate::metrics::{SessionGauge, UpstreamMetrics};
 use crate::model::ids::ServerId;
 use crate::model::{ConnectionState, Push};
 use crate::seal::Sealer;
@@ -55,6 +56,7 @@ pub(super) struct Parts {
     pub(super) sealer: Sealer,
     pub(super) tasks: TaskTracker,
     pub(super) polling: Polling,
+    pub(super) metrics: UpstreamMetrics,
 }
 
 /// Why an actor ended.
@@ -111,6 +113,10 @@ struct Watch<'a, B> {
     /// The last command that was carried out.
     done: i64,
     state: ConnectionState,
+    /// Its place among those that are counted.
+    counted: SessionGauge,
+    /// When the first notification came that no list has answered yet.
+    noticed: Option<Instant>,
     /// The number of the last state or event.
     n: i64,
     backoff: Backoff,
@@ -232,6 +238,8 @@ impl<B: Book> Actor<B> {
             attempts: 0,
             done: server.done.command_done,
             state: server.standing.state,
+            counted: self.parts.metrics.session(server.standing.state),
+            noticed: None,
             n: self.n.max(if ours { server.standing.state_n } else { 0 }),
             backoff: Backoff::default(),
             session: None,

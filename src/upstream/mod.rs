@@ -48,6 +48,7 @@ use self::pace::Polling;
 use self::session::Connects;
 use self::supervisor::Supervisor;
 use crate::feed::Feed;
+use crate::metrics::UpstreamMetrics;
 use crate::model::ids::{ServerId, WorkspaceId};
 use crate::model::{Clock, Command, ConnectionEvent, Outcome, Sealed, Tool};
 use crate::net::Net;
@@ -59,13 +60,15 @@ pub use self::dial::transport_of;
 pub use self::headers::{read_headers, ready_headers, seal_headers};
 
 /// What `Upstream` needs to know of the settings.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Between two lists of a server that cannot tell of changes; ten times that where nothing
     /// changes, or where it can.
     pub poll: Duration,
     /// First connects at a time in one workspace.
     pub connects: usize,
+    /// What is counted.
+    pub metrics: UpstreamMetrics,
 }
 
 /// The sessions of this replica. A cheap handle.
@@ -113,6 +116,7 @@ impl Upstream {
             gates: Gates::new(options.connects),
             sealer,
             tasks,
+            metrics: options.metrics,
             polling: Polling {
                 every: options.poll,
                 at_most: options.poll * 10,

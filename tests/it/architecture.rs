@@ -11,12 +11,16 @@ const TABLE: &[(&str, &[&str])] = &[
     ("config", &[]),
     ("failpoint", &[]),
     ("telemetry", &["config"]),
+    ("metrics", &["model"]),
     ("seal", &["model"]),
     ("net", &["model"]),
     ("store", &["model"]),
-    ("feed", &["model", "store"]),
+    ("feed", &["model", "store", "metrics"]),
     ("auth", &["model", "store", "seal", "feed"]),
-    ("upstream", &["model", "store", "seal", "net", "feed"]),
+    (
+        "upstream",
+        &["model", "store", "seal", "net", "feed", "metrics"],
+    ),
     (
         "catalog",
         &["model", "store", "seal", "net", "feed", "auth", "upstream"],
@@ -27,7 +31,9 @@ const TABLE: &[(&str, &[&str])] = &[
     ),
     (
         "api",
-        &["model", "feed", "auth", "catalog", "upstream", "serve"],
+        &[
+            "model", "feed", "auth", "catalog", "upstream", "serve", "metrics",
+        ],
     ),
     (
         "web",

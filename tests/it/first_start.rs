@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue};
 use tokio_util::task::TaskTracker;
 use toolcast::auth::{Auth, Caller, Error, Options, Role, SignedIn, UserDraft};
 use toolcast::feed::{self, Caps, Feed, Verdict};
+use toolcast::metrics::FeedMetrics;
 use toolcast::model::ids::{SessionId, UserId, WorkspaceId};
 use toolcast::model::{Credential, Ended, Holder, Permission, RefusalKind};
 use toolcast::store::retention::Retention;
@@ -39,6 +40,7 @@ impl House {
                 per_workspace: 1,
                 total: 1,
             },
+            metrics: FeedMetrics::default(),
             retention: Retention {
                 age: Duration::from_hours(1),
                 changes: 1,

@@ -38,6 +38,7 @@ mod layers;
 mod link;
 mod link_bearer;
 mod link_push;
+mod metrics;
 mod oauth_gone;
 mod oauth_renewal;
 mod oauth_rules;

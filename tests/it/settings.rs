@@ -42,6 +42,7 @@ async fn a_wrong_variable_is_named() {
         ("TOOLCAST_LOG", "loud", "info"),
         ("TOOLCAST_LOG_FORMAT", "xml", "json"),
         ("TOOLCAST_H2C", "perhaps", "true"),
+        ("TOOLCAST_METRICS_LISTEN", "9464", "127.0.0.1:8080"),
         ("TOOLCAST_SECRET_KEY", "c2hvcnQ=", "openssl rand -base64 32"),
         (
             "TOOLCAST_SECRET_KEY_PREVIOUS",

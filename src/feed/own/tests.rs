@@ -4,8 +4,12 @@ use super::super::asked::Asked;
 use super::super::hub::Registration;
 use super::super::reader;
 use super::super::tests::{Everyone, World};
-use crate::model::ids::{SessionId, UserId};
-use crate::model::{Credential, Ended, Holder, Revision, Subject};
+use super::Own;
+use crate::model::ids::{ServerId, SessionId, UserId, WorkspaceId};
+use crate::model::{
+    Credential, Ended, Holder, Revision, Source, Stamp, Subject, Timestamp, ToolDiff,
+};
+use crate::store::changes::{NewChange, Placed};
 
 /// A topic that has been read.
 async fn followed(world: &World) -> Registration {
@@ -71,6 +75,29 @@ async fn of_more_than_a_read_brings_a_reader_takes_all() {
     );
 }
 
+#[test]
+fn what_does_not_follow_is_for_a_reader() {
+    let (workspace, server) = (WorkspaceId::from("w"), ServerId::from("s"));
+    let change = NewChange {
+        workspace: &workspace,
+        source: Source::Workflow,
+        server: &server,
+        server_name: "S",
+        diff: &ToolDiff::default(),
+        at: Timestamp::from_millis(0),
+    };
+    let placed = |revision| Placed {
+        revision,
+        stamp: Stamp::random(),
+        known: None,
+        revocation: Some(0),
+    };
+    let one = || Own::and(None, &change, &placed(5));
+    assert!(Own::and(one(), &change, &placed(6)).is_some());
+    assert!(Own::and(one(), &change, &placed(7)).is_none());
+    assert!(Own::and(one(), &change, &placed(5)).is_none());
+}
+
 /// A right was taken away by another process, and nobody here has heard of it.
 #[tokio::test]
 async fn nothing_is_appended_before_rights_are_where_the_commit_saw_them() {
@@ -86,7 +113,7 @@ async fn nothing_is_appended_before_rights_are_where_the_commit_saw_them() {
     world.commit_here(1).await;
     assert_eq!(head(&stream), 0);
     assert_eq!(read(&world).await, 1);
-    let now = crate::model::Timestamp::from_millis(0);
+    let now = Timestamp::from_millis(0);
     assert_eq!(stream.line.ended(|| now), Some(Ended::SignedOut));
     // From here on they are.
     world.commit_here(1).await;

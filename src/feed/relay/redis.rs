@@ -144,6 +144,12 @@ impl Redis {
         }
     }
 
+    /// Which of its connections are there: the subscriber's, the publisher's. Asks nobody.
+    #[must_use]
+    pub fn standing(&self) -> [bool; 2] {
+        self.inner.state.standing()
+    }
+
     /// Whether Redis can be asked now, on both connections.
     pub async fn answers(&self) -> bool {
         let Some(both) = self.inner.state.connections() else {

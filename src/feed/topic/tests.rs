@@ -56,10 +56,14 @@ impl Database {
     }
 
     fn read_into(&self, topic: &Topic) {
-        while topic.append(&self.stretch(topic.head().as_ref(), 100), &self.base) == Appended::More
-        {
-        }
+        while topic.append(&self.stretch(topic.head().as_ref(), 100), &self.base, now())
+            == Appended::More
+        {}
     }
+}
+
+fn now() -> Committed {
+    Committed::At(Instant::now())
 }
 
 fn topic() -> Topic {
@@ -87,8 +91,10 @@ fn drain(topic: &Topic, cursor: &mut Cursor) -> Vec<String> {
     let mut seen = vec![];
     loop {
         match topic.next(cursor) {
-            Next::Frame(frame) => seen.push(format!("{}", id_of(&frame).revision)),
-            Next::Lost(frame) => {
+            Next::Change(frame, _) | Next::Frame(frame) => {
+                seen.push(format!("{}", id_of(&frame).revision));
+            }
+            Next::Lost(frame, _) => {
                 let text = String::from_utf8(frame.to_vec()).unwrap();
                 let data = text
                     .lines()
@@ -163,7 +169,7 @@ fn a_hole_is_a_resync() {
     database.write(4);
     let mut stretch = database.stretch(topic.head().as_ref(), 100);
     stretch.changes.remove(2);
-    topic.append(&stretch, &database.base);
+    topic.append(&stretch, &database.base, now());
     assert_eq!(drain(&topic, &mut cursor), ["pruned"]);
 }
 
@@ -211,12 +217,12 @@ proptest! {
         let poll = |topic: &Topic, stream: &mut (Cursor, Revision)| {
             loop {
                 match topic.next(&mut stream.0) {
-                    Next::Frame(frame) => {
+                    Next::Change(frame, _) | Next::Frame(frame) => {
                         let revision = id_of(&frame).revision;
                         assert_eq!(revision, stream.1 + 1, "a hole or a repetition");
                         stream.1 = revision;
                     }
-                    Next::Lost(frame) => stream.1 = id_of(&frame).revision,
+                    Next::Lost(frame, _) => stream.1 = id_of(&frame).revision,
                     Next::Nothing => return,
                 }
             }

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{CLOSING, Dialed, Halt, UNWRITTEN, Watch};
+use crate::metrics::Listed;
 use crate::model::{AuthType, Command, ConnectionState, Ending, ErrorType, Push, Told};
 use crate::store::external_servers::guarded::{Begun, Entry};
 use crate::upstream::backoff::{Backoff, HEALTHY};
@@ -295,9 +296,11 @@ impl<B: Book> Watch<'_, B> {
             return Err(trouble::closed());
         };
         let begun = Instant::now();
-        let tools = timeout(LISTING, session.list())
-            .await
-            .map_err(|_| trouble::late("its tools were not listed within a minute"))??;
+        let late = |_| Err(trouble::late("its tools were not listed within a minute"));
+        let listed = timeout(LISTING, session.list()).await;
+        let tools = listed.unwrap_or_else(late).inspect_err(|_| {
+            self.parts.metrics.listed(Listed::Failed);
+        })?;
         self.listing = begun.elapsed();
         Ok(Snapshot::of(tools))
     }

@@ -92,7 +92,11 @@ impl<B: Book> Watch<'_, B> {
     fn hear(&mut self, event: LinkEvent, pace: &mut Pace) -> Result<(), LinkError> {
         let now = Instant::now();
         match event {
-            LinkEvent::ToolsChanged | LinkEvent::Reinitialised => pace.notified(now),
+            LinkEvent::ToolsChanged => {
+                self.noticed.get_or_insert(now);
+                pace.notified(now);
+            }
+            LinkEvent::Reinitialised => pace.notified(now),
             LinkEvent::PushOpened(push) => {
                 self.heard_by(push);
                 pace.watch(watching(Some(push)), now);
@@ -123,7 +127,10 @@ impl<B: Book> Watch<'_, B> {
             };
             match session.next_event().now_or_never() {
                 None => break,
-                Some(LinkEvent::ToolsChanged) => told = true,
+                Some(LinkEvent::ToolsChanged) => {
+                    self.noticed.get_or_insert_with(Instant::now);
+                    told = true;
+                }
                 Some(event) => self.hear(event, pace)?,
             }
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::{Halt, Watch};
+use crate::metrics::Listed;
 use crate::model::{Command, ConnectionState, Ending};
 use crate::store::external_servers::Orders;
 use crate::store::external_servers::guarded::{Entry, Finished, Tried};
@@ -39,10 +40,15 @@ impl<B: Book> Watch<'_, B> {
             entry.state = Some((state, n));
         }
         self.write(entry).await?;
+        self.stand_at(state);
+        Ok(())
+    }
+
+    fn stand_at(&mut self, state: ConnectionState) {
         if self.state != state {
             self.state = state;
+            self.counted.move_to(state);
         }
-        Ok(())
     }
 
     /// The number of a state that comes next; `None` when it is where we are, or may not come.
@@ -88,6 +94,7 @@ impl<B: Book> Watch<'_, B> {
         state: Option<ConnectionState>,
     ) -> Result<bool, Halt> {
         entry.tried = Some(Tried::Listed);
+        let metrics = self.parts.metrics.clone();
         if self.digest == Some(snapshot.digest) {
             let news =
                 state.is_some() || self.stale || entry.done.is_some() || entry.push.is_some();
@@ -98,6 +105,8 @@ impl<B: Book> Watch<'_, B> {
                 }
                 self.tell_listed(snapshot);
             }
+            metrics.listed(Listed::Unchanged);
+            self.noticed = None;
             return Ok(true);
         }
         let count = i64::try_from(snapshot.tools.len()).unwrap_or(i64::MAX);
@@ -109,15 +118,23 @@ impl<B: Book> Watch<'_, B> {
             Ok(Written::At(sent)) => {
                 self.signals.lease.renewed(sent);
                 self.wrote(&entry);
-                self.state = state.unwrap_or(self.state);
+                self.stand_at(state.unwrap_or(self.state));
                 self.digest = Some(snapshot.digest);
                 self.tell_listed(snapshot);
+                metrics.listed(Listed::Changed);
+                if let Some(noticed) = self.noticed.take() {
+                    metrics.committed(noticed.elapsed());
+                }
                 Ok(true)
             }
-            Ok(Written::Refused) => Err(Halt::Refused),
+            Ok(Written::Refused) => {
+                metrics.listed(Listed::Refused);
+                Err(Halt::Refused)
+            }
             Err(error) => {
                 // It may have been written all the same: the next list is compared anew.
                 self.digest = None;
+                metrics.listed(Listed::Unwritten);
                 tracing::warn!(server.id = %self.server.id, %error, "a list cannot be written");
                 Ok(false)
             }

@@ -37,6 +37,7 @@ pub struct TestServer {
 struct Running {
     feed: Feed,
     catalog: Catalog,
+    metrics: Option<SocketAddr>,
     shutdown: oneshot::Sender<()>,
     done: JoinHandle<anyhow::Result<()>>,
 }
@@ -119,6 +120,7 @@ impl TestServer {
         let app = App::build(&self.config, clock).await.unwrap();
         self.address = app.address();
         let (feed, catalog) = (app.feed().clone(), app.catalog().clone());
+        let metrics = app.metrics_address();
         let (shutdown, asked) = oneshot::channel();
         let done = TaskTracker::new().spawn(app.run(async {
             // Dropped without a word it stops, too.
@@ -127,6 +129,7 @@ impl TestServer {
         self.running = Some(Running {
             feed,
             catalog,
+            metrics,
             shutdown,
             done,
         });
@@ -170,6 +173,11 @@ impl TestServer {
     /// A handle on its use cases.
     pub fn catalog(&self) -> &Catalog {
         &self.running.as_ref().expect("it runs").catalog
+    }
+
+    /// Where its metrics are collected, if they are.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.running.as_ref().expect("it runs").metrics
     }
 
     /// Someone who is not signed in.

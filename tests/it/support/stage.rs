@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use tokio_util::task::TaskTracker;
 use toolcast::feed::{Caps, Feed, Options, Relay};
+use toolcast::metrics::FeedMetrics;
 use toolcast::model::ids::{ServerId, UserId, WorkspaceId};
 use toolcast::model::{Clock, Ended, Source, Subject, SystemClock, Tool, ToolDiff};
 use toolcast::store::retention::Retention;
@@ -166,6 +167,7 @@ impl Elsewhere {
                 per_workspace: 1,
                 total: 1,
             },
+            metrics: FeedMetrics::default(),
             retention: Retention {
                 age: std::time::Duration::from_hours(24),
                 changes: 1_000_000,

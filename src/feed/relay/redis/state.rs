@@ -51,6 +51,12 @@ impl State {
         Some([one, other])
     }
 
+    /// Whether each connection is there: the subscriber's, the publisher's.
+    pub(super) fn standing(&self) -> [bool; 2] {
+        let known = self.known();
+        [known.subscriber.is_some(), known.publisher.is_some()]
+    }
+
     /// A connection is there.
     pub(super) fn up(&self, side: Side, connection: MultiplexedConnection) {
         let mut known = self.known();

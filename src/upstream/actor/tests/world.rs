@@ -16,6 +16,7 @@ pub(super) use self::page::Page;
 use self::page::fresh;
 pub(super) use self::peer::{Manner, Peer, tool};
 use super::super::{Actor, End, LeaseClock, Parts, Signals};
+use crate::metrics::UpstreamMetrics;
 use crate::model::{Command, ConnectionState, Wanted};
 use crate::seal::{KEY_LEN, Sealer};
 use crate::store::external_servers::{ExternalServer, Orders};
@@ -76,6 +77,7 @@ impl World {
             gates: Gates::new(5),
             sealer: Sealer::new([1; KEY_LEN], None),
             tasks: tasks.clone(),
+            metrics: UpstreamMetrics::default(),
             polling: Polling {
                 every: Duration::from_secs(30),
                 at_most: Duration::from_mins(5),
