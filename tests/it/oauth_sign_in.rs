@@ -186,6 +186,69 @@ both! {
     }
 }
 
+/// Two ends of sign-ins, the first of them refused in words that quote what was sent. What was
+/// said, and their states.
+async fn sign_in_twice(seen: &View, authority: &Authority, id: &str) -> (String, Vec<String>) {
+    let mut said = String::new();
+    let mut states = Vec::new();
+    for reason in ["token_exchange_failed", "authorized"] {
+        if reason != "authorized" {
+            authority.plan(&[Tokens::Refused]);
+        }
+        let reply = seen.client.get(&start(&seen.workspace, id)).await;
+        let began: Value = serde_json::from_str(&reply.text).unwrap();
+        let url: url::Url = began["authorizationUrl"].as_str().unwrap().parse().unwrap();
+        let state = url.query_pairs().find(|(name, _)| name == "state");
+        let state = state.unwrap().1.into_owned();
+        // Whoever begins is told the state, and nothing else that is secret.
+        said.push_str(&reply.text.replace(&state, ""));
+        states.push(state);
+        let told = come_back(&seen.client, &back_from(url.as_str()).await).await;
+        assert_eq!(told["reason"], reason);
+        said.push_str(&told.to_string().replace(states.last().unwrap(), ""));
+    }
+    (said, states)
+}
+
+/// Renewals in all the ways in which they can come out; what was said.
+async fn live_on(seen: &View, authority: &Authority, id: &str) -> String {
+    let mut said = String::new();
+    seen.until_state(id, "READY").await;
+    let mut say = async |reply: Call| said.push_str(&reply.await.text);
+    let refresh_path = seen.at(&format!("{PATH}/{id}/refresh"));
+    let refresh = || seen.client.post(&refresh_path).json(&json!({}));
+    let body = json!({
+        "workspaceId": seen.workspace, "serverId": id, "toolName": "a", "arguments": {},
+    });
+    let call = || seen.client.post("/api/mcp/tools/execute").json(&body);
+    say(call()).await;
+    authority.end_access();
+    say(refresh()).await;
+    assert_eq!(authority.grants("refresh_token"), 1);
+    // Away, a lost answer, and an end.
+    authority.end_access();
+    authority.be_away(true);
+    say(call()).await;
+    authority.be_away(false);
+    authority.forgive();
+    authority.plan(&[Tokens::Lost]);
+    say(call()).await;
+    assert!(authority.grants("refresh_token") >= 3);
+    authority.end_grants();
+    say(refresh()).await;
+    seen.until_state(id, "AUTHENTICATING").await;
+    say(call()).await;
+    for path in [
+        PATH,
+        "/api/mcp/connections",
+        "/api/mcp/changes",
+        "/api/mcp/tools/discover",
+    ] {
+        say(seen.client.get(&seen.at(path))).await;
+    }
+    said
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_secret_is_in_any_log_event_reply_or_row() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,57 +278,9 @@ async fn no_secret_is_in_any_log_event_reply_or_row() {
     assert_eq!(edited.status, 200, "{}", edited.text);
     said.push_str(&edited.text);
     seen.until_state(&id, "AUTHENTICATING").await;
-    // The first end is refused, in words that quote what was sent.
-    let mut states = Vec::new();
-    for reason in ["token_exchange_failed", "authorized"] {
-        if reason != "authorized" {
-            authority.plan(&[Tokens::Refused]);
-        }
-        let reply = seen.client.get(&start(&seen.workspace, &id)).await;
-        let began: Value = serde_json::from_str(&reply.text).unwrap();
-        let url: url::Url = began["authorizationUrl"].as_str().unwrap().parse().unwrap();
-        let state = url.query_pairs().find(|(name, _)| name == "state");
-        let state = state.unwrap().1.into_owned();
-        // Whoever begins is told the state, and nothing else that is secret.
-        said.push_str(&reply.text.replace(&state, ""));
-        states.push(state);
-        let told = come_back(&seen.client, &back_from(url.as_str()).await).await;
-        assert_eq!(told["reason"], reason);
-        said.push_str(&told.to_string().replace(states.last().unwrap(), ""));
-    }
-    seen.until_state(&id, "READY").await;
-    let mut say = async |reply: Call| said.push_str(&reply.await.text);
-    let refresh_path = seen.at(&format!("{path}/refresh"));
-    let refresh = || seen.client.post(&refresh_path).json(&json!({}));
-    let body = json!({
-        "workspaceId": seen.workspace, "serverId": id, "toolName": "a", "arguments": {},
-    });
-    let call = || seen.client.post("/api/mcp/tools/execute").json(&body);
-    say(call()).await;
-    authority.end_access();
-    say(refresh()).await;
-    assert_eq!(authority.grants("refresh_token"), 1);
-    // Away, a lost answer, and an end.
-    authority.end_access();
-    authority.be_away(true);
-    say(call()).await;
-    authority.be_away(false);
-    authority.forgive();
-    authority.plan(&[Tokens::Lost]);
-    say(call()).await;
-    assert!(authority.grants("refresh_token") >= 3);
-    authority.end_grants();
-    say(refresh()).await;
-    seen.until_state(&id, "AUTHENTICATING").await;
-    say(call()).await;
-    for path in [
-        PATH,
-        "/api/mcp/connections",
-        "/api/mcp/changes",
-        "/api/mcp/tools/discover",
-    ] {
-        say(seen.client.get(&seen.at(path))).await;
-    }
+    let (told, states) = sign_in_twice(&seen, &authority, &id).await;
+    said.push_str(&told);
+    said.push_str(&live_on(&seen, &authority, &id).await);
     assert!(
         said.contains("by-hand") && said.contains("AUTHENTICATING"),
         "{said}"

@@ -77,7 +77,8 @@ pub(super) async fn authorize(
 
 /// Says more than it should.
 fn refuse(error: &str, asked: &Fields) -> Response {
-    let text = format!("It is of no use: {asked:?}");
+    let sent = ["code", "code_verifier", "refresh_token"].map(|name| asked.get(name));
+    let text = format!("Of no use: {sent:?}");
     let json = json!({"error": error, "error_description": text});
     (StatusCode::BAD_REQUEST, Json(json)).into_response()
 }
