@@ -9,6 +9,7 @@ use super::{
     ok,
 };
 use crate::auth::{Auth, Member, Workspace};
+use crate::catalog::Catalog;
 use crate::model::ids::{UserId, WorkspaceId};
 use crate::model::{Permission, Timestamp};
 
@@ -120,8 +121,13 @@ pub(super) async fn rename(State(auth): State<Auth>, access: Access<Administerin
 }
 
 /// `DELETE /api/workspaces/{workspaceId}`
-pub(super) async fn delete(State(auth): State<Auth>, access: Access<Administering>) -> ApiResult {
-    auth.delete_workspace(&access.workspace).await?;
+pub(super) async fn delete(
+    State(auth): State<Auth>,
+    State(catalog): State<Catalog>,
+    access: Access<Administering>,
+) -> ApiResult {
+    let tokens = auth.delete_workspace(&access.workspace).await?;
+    catalog.give_back(tokens);
     no_content()
 }
 

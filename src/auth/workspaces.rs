@@ -2,11 +2,11 @@
 
 use super::{Auth, Caller, Error, Reach, Result, input};
 use crate::feed::Write;
-use crate::model::ids::{UserId, WorkspaceId};
-use crate::model::{Ended, Permission, Refusal, Subject};
+use crate::model::ids::{ServerId, UserId, WorkspaceId};
+use crate::model::{Ended, Permission, Refusal, Sealed, Subject};
 use crate::store::members::Member;
 use crate::store::workspaces::Workspace;
-use crate::store::{Conn, members, users, workspaces};
+use crate::store::{Conn, members, oauth, users, workspaces};
 
 /// How many workspaces one user may have made.
 const MAX_PER_USER: i64 = 100;
@@ -95,15 +95,18 @@ impl Auth {
         Ok(workspace)
     }
 
-    /// Removes a workspace with everything in it, and ends its streams.
-    pub async fn delete_workspace(&self, id: &WorkspaceId) -> Result<()> {
+    /// Removes a workspace with everything in it, and ends its streams; the tokens that its
+    /// servers had, for whoever gives them back.
+    pub async fn delete_workspace(&self, id: &WorkspaceId) -> Result<Vec<(ServerId, Sealed)>> {
         let mut write = self.locked(id).await?;
+        let tokens = oauth::of_workspace(&mut write, id).await?;
         workspaces::delete(&mut write, id).await?;
         let subject = Subject::Workspace {
             workspace: id.clone(),
         };
         write.revoke(subject, Ended::WorkspaceDeleted);
-        write.commit().await
+        write.commit().await?;
+        Ok(tokens)
     }
 
     /// Everyone with a grant on a workspace.

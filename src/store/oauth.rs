@@ -6,7 +6,7 @@
 
 use super::{Conn, Result, on};
 use crate::model::Sealed;
-use crate::model::ids::ServerId;
+use crate::model::ids::{ServerId, WorkspaceId};
 
 pub mod flows;
 pub mod renewal;
@@ -166,12 +166,14 @@ pub async fn challenged(
 /// them back. The number goes up, so that nobody stores tokens over this.
 pub async fn forget(conn: impl Into<Conn<'_>>, server: &ServerId) -> Result<Option<Sealed>> {
     let mut conn = conn.into();
-    let tokens: Option<Option<Sealed>> = on!(conn.again(), |c| sqlx::query_scalar(
-        "SELECT tokens FROM external_server_oauth WHERE server_id = $1"
-    )
-    .bind(server)
-    .fetch_optional(c)
-    .await)?;
+    let sql = conn.dialect(
+        "SELECT tokens FROM external_server_oauth WHERE server_id = $1 FOR UPDATE",
+        "SELECT tokens FROM external_server_oauth WHERE server_id = $1",
+    );
+    let tokens: Option<Option<Sealed>> = on!(conn.again(), |c| sqlx::query_scalar(sql)
+        .bind(server)
+        .fetch_optional(c)
+        .await)?;
     on!(conn, |c| sqlx::query(
         "UPDATE external_server_oauth SET challenge = NULL, client_issuer = NULL, \
          flow_user = NULL, flow_begun_at = NULL, flow_state = NULL, flow = NULL, tokens = NULL, \
@@ -183,4 +185,28 @@ pub async fn forget(conn: impl Into<Conn<'_>>, server: &ServerId) -> Result<Opti
     .await
     .map(|_| ()))?;
     Ok(tokens.flatten())
+}
+
+/// The tokens of all servers of a workspace that is to be deleted, for whoever gives them back.
+/// They are locked: none takes their place before the end of the transaction.
+pub async fn of_workspace(
+    conn: impl Into<Conn<'_>>,
+    workspace: &WorkspaceId,
+) -> Result<Vec<(ServerId, Sealed)>> {
+    macro_rules! select {
+        ($lock:literal) => {
+            concat!(
+                "SELECT s.id, o.tokens FROM external_server s \
+                 JOIN external_server_oauth o ON o.server_id = s.id \
+                 WHERE s.workspace_id = $1 AND o.tokens IS NOT NULL ORDER BY s.id",
+                $lock
+            )
+        };
+    }
+    let conn = conn.into();
+    let sql = conn.dialect(select!(" FOR UPDATE"), select!(""));
+    Ok(on!(conn, |c| sqlx::query_as(sql)
+        .bind(workspace)
+        .fetch_all(c)
+        .await)?)
 }

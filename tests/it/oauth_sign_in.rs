@@ -9,8 +9,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::link::net;
 use crate::servers::PATH;
-use crate::support::{Authority, Backend, Client, DEADLINE, Fresh, Mcp, Program};
+use crate::support::{Authority, Backend, Call, Client, DEADLINE, Fresh, Mcp, Program, Tokens};
 use crate::upstream_live::{House, View, change};
+
+/// The secret of a client that someone registered by hand.
+const BY_HAND: &str = "hand-s3cret-77e0";
 
 /// A service, and a server that wants someone to sign in.
 #[derive(Debug)]
@@ -183,8 +186,71 @@ both! {
     }
 }
 
+/// Two ends of sign-ins, the first of them refused in words that quote what was sent. What was
+/// said, and their states.
+async fn sign_in_twice(seen: &View, authority: &Authority, id: &str) -> (String, Vec<String>) {
+    let mut said = String::new();
+    let mut states = Vec::new();
+    for reason in ["token_exchange_failed", "authorized"] {
+        if reason != "authorized" {
+            authority.plan(&[Tokens::Refused]);
+        }
+        let reply = seen.client.get(&start(&seen.workspace, id)).await;
+        let began: Value = serde_json::from_str(&reply.text).unwrap();
+        let url: url::Url = began["authorizationUrl"].as_str().unwrap().parse().unwrap();
+        let state = url.query_pairs().find(|(name, _)| name == "state");
+        let state = state.unwrap().1.into_owned();
+        // Whoever begins is told the state, and nothing else that is secret.
+        said.push_str(&reply.text.replace(&state, ""));
+        states.push(state);
+        let told = come_back(&seen.client, &back_from(url.as_str()).await).await;
+        assert_eq!(told["reason"], reason);
+        said.push_str(&told.to_string().replace(states.last().unwrap(), ""));
+    }
+    (said, states)
+}
+
+/// Renewals in all the ways in which they can come out; what was said.
+async fn live_on(seen: &View, authority: &Authority, id: &str) -> String {
+    let mut said = String::new();
+    seen.until_state(id, "READY").await;
+    let mut say = async |reply: Call| said.push_str(&reply.await.text);
+    let refresh_path = seen.at(&format!("{PATH}/{id}/refresh"));
+    let refresh = || seen.client.post(&refresh_path).json(&json!({}));
+    let body = json!({
+        "workspaceId": seen.workspace, "serverId": id, "toolName": "a", "arguments": {},
+    });
+    let call = || seen.client.post("/api/mcp/tools/execute").json(&body);
+    say(call()).await;
+    authority.end_access();
+    say(refresh()).await;
+    assert_eq!(authority.grants("refresh_token"), 1);
+    // Away, a lost answer, and an end.
+    authority.end_access();
+    authority.be_away(true);
+    say(call()).await;
+    authority.be_away(false);
+    authority.forgive();
+    authority.plan(&[Tokens::Lost]);
+    say(call()).await;
+    assert!(authority.grants("refresh_token") >= 3);
+    authority.end_grants();
+    say(refresh()).await;
+    seen.until_state(id, "AUTHENTICATING").await;
+    say(call()).await;
+    for path in [
+        PATH,
+        "/api/mcp/connections",
+        "/api/mcp/changes",
+        "/api/mcp/tools/discover",
+    ] {
+        say(seen.client.get(&seen.at(path))).await;
+    }
+    said
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_secret_is_in_any_log_event_or_row() {
+async fn no_secret_is_in_any_log_event_reply_or_row() {
     let folder = tempfile::tempdir().unwrap();
     let settings = [
         ("TOOLCAST_ALLOW_PRIVATE_UPSTREAMS", "true"),
@@ -205,31 +271,22 @@ async fn no_secret_is_in_any_log_event_or_row() {
     let id = seen.register("Door", &authority.url()).await;
     seen.until_state(&id, "AUTHENTICATING").await;
     let mut events = seen.client.events(&seen.workspace).await;
-    let reply = seen.client.get(&start(&seen.workspace, &id)).await;
-    let began: Value = serde_json::from_str(&reply.text).unwrap();
-    let url: url::Url = began["authorizationUrl"].as_str().unwrap().parse().unwrap();
-    let state = url.query_pairs().find(|(name, _)| name == "state");
-    let state = state.unwrap().1.into_owned();
-    let told = come_back(&seen.client, &back_from(url.as_str()).await).await;
-    assert_eq!(told["reason"], "authorized");
-    seen.until_state(&id, "READY").await;
-    authority.end_access();
-    let path = seen.at(&format!("{PATH}/{id}/refresh"));
-    let refresh = async || seen.client.post(&path).json(&json!({})).await.data(200);
-    refresh().await;
-    assert_eq!(authority.grants("refresh_token"), 1);
-    authority.end_grants();
-    refresh().await;
+    let mut said = String::new();
+    let path = format!("{PATH}/{id}");
+    let edit = json!({"oauthClientId": "by-hand", "oauthClientSecret": BY_HAND});
+    let edited = seen.client.patch(&seen.at(&path)).json(&edit).await;
+    assert_eq!(edited.status, 200, "{}", edited.text);
+    said.push_str(&edited.text);
     seen.until_state(&id, "AUTHENTICATING").await;
-    // The stored rows, before and after they go into the main file.
-    let mut stored = Vec::new();
-    for file in std::fs::read_dir(folder.path()).unwrap() {
-        let path = file.unwrap().path();
-        if path.is_file() {
-            stored.extend(std::fs::read(path).unwrap());
-        }
-    }
-    let stored = String::from_utf8_lossy(&stored).into_owned();
+    let (told, states) = sign_in_twice(&seen, &authority, &id).await;
+    said.push_str(&told);
+    said.push_str(&live_on(&seen, &authority, &id).await);
+    assert!(
+        said.contains("by-hand") && said.contains("AUTHENTICATING"),
+        "{said}"
+    );
+    // The stored rows, while they are there and after they are gone.
+    let mut stored = files(folder.path());
     assert!(stored.contains("external_server_oauth"));
     let mut told = String::new();
     while let Ok(frame) =
@@ -238,14 +295,49 @@ async fn no_secret_is_in_any_log_event_or_row() {
         told.push_str(frame.data.as_deref().unwrap_or_default());
     }
     assert!(told.contains("AUTHENTICATING"));
+    let deleted = seen.client.delete(&seen.at(&path)).await;
+    assert_eq!(deleted.status, 200);
+    said.push_str(&deleted.text);
+    crate::support::until(|| authority.asked("/revoke").len() >= 2).await;
     program.signal("TERM").await;
     let log = reading.await.unwrap();
-    assert!(log.contains("tokens were renewed"), "{log}");
+    for line in [
+        "tokens were renewed",
+        "tokens were given back",
+        "a code was not exchanged",
+    ] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+    stored.push_str(&files(folder.path()));
     let secrets = authority.secrets();
-    assert!(secrets.len() >= 6, "{secrets:?}");
-    for secret in secrets.into_iter().chain([state]) {
-        for (place, text) in [("log", &log), ("events", &told), ("rows", &stored)] {
+    for what in ["code-", "access-", "refresh-"] {
+        let made = secrets.iter().filter(|secret| secret.starts_with(what));
+        assert!(made.count() >= 2, "{what}: {secrets:?}");
+    }
+    for secret in secrets
+        .into_iter()
+        .chain(states)
+        .chain([BY_HAND.to_owned()])
+    {
+        for (place, text) in [
+            ("log", &log),
+            ("events", &told),
+            ("rows", &stored),
+            ("replies", &said),
+        ] {
             assert!(!text.contains(&secret), "{secret} in the {place}");
         }
     }
+}
+
+/// All that is in the files of a folder.
+fn files(folder: &std::path::Path) -> String {
+    let mut bytes = Vec::new();
+    for file in folder.read_dir().unwrap() {
+        let path = file.unwrap().path();
+        if path.is_file() {
+            bytes.extend(std::fs::read(path).unwrap());
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -13,7 +13,8 @@ use serde_json::Value;
 use url::Url;
 
 use super::Catalog;
-use crate::model::Timestamp;
+use crate::model::ids::ServerId;
+use crate::model::{Sealed, Timestamp};
 use crate::upstream::oauth::Ours;
 
 pub use self::begin::SignInStarted;
@@ -44,6 +45,13 @@ impl Catalog {
     #[must_use]
     pub fn client_metadata(&self) -> Option<Value> {
         self.ours().document()
+    }
+
+    /// Gives tokens back whose servers went with their workspace, some time soon.
+    pub fn give_back(&self, tokens: Vec<(ServerId, Sealed)>) {
+        for (server, tokens) in tokens {
+            self.upstream().take_back(&server, Some(tokens));
+        }
     }
 
     /// What was begun by then is over.

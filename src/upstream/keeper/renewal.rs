@@ -9,8 +9,8 @@ use super::kept::lifetime;
 use super::{Held, Keeper, Standing, unread};
 use crate::failpoint;
 use crate::model::ids::ServerId;
-use crate::store;
 use crate::store::oauth::renewal::{self, Unknown};
+use crate::store::{self, oauth};
 use crate::upstream::link::{Kind, LinkError};
 use crate::upstream::oauth::{Grant, OAuthError, refresh};
 use crate::upstream::trouble;
@@ -128,7 +128,8 @@ async fn store(
 ) -> Result<(), LinkError> {
     let begun = Instant::now();
     let lifetime = lifetime(grant.expires_in);
-    let tokens = keeper.seal(server, &held.renewed(grant));
+    let held = held.renewed(grant);
+    let tokens = keeper.seal(server, &held);
     loop {
         let storing = async {
             let mut tx = keeper.shared.db.begin().await?;
@@ -139,12 +140,31 @@ async fn store(
         match storing.await {
             Ok(stored) => {
                 tracing::info!(server.id = %server, stored, "tokens were renewed");
+                if !stored {
+                    return give_back_orphans(keeper, server, held).await;
+                }
                 return Ok(());
             }
             Err(error) if begun.elapsed() >= STORING => return Err(unread(&error)),
             Err(_) => sleep(LOOK).await,
         }
     }
+}
+
+/// Gives tokens back that came after those they were asked with were forgotten. Where newer ones
+/// stand they stay: an authorization server may take all of a sign-in back with one.
+async fn give_back_orphans(
+    keeper: &Keeper,
+    server: &ServerId,
+    held: Held,
+) -> Result<(), LinkError> {
+    let finding = async { oauth::find(&mut keeper.shared.db.read().await?, server).await };
+    let found: store::Result<_> = finding.await;
+    let found = found.map_err(|error| unread(&error))?;
+    if found.is_none_or(|kept| kept.tokens.is_none()) {
+        keeper.take_back_held(server, held);
+    }
+    Ok(())
 }
 
 async fn reject(

@@ -36,6 +36,7 @@ pub enum Tokens {
 #[derive(Debug)]
 struct Access {
     family: usize,
+    scope: String,
     ends: Option<Instant>,
 }
 
@@ -54,6 +55,10 @@ struct Inner {
     /// What the next token requests come to; then they are granted.
     planned: Vec<Tokens>,
     away: bool,
+    /// The scope that the MCP server wants of a token.
+    wanted: Option<String>,
+    /// A scope that is never granted.
+    withheld: Option<String>,
     /// Whether a refresh token may be used again.
     forgives: bool,
     no_registration: bool,
@@ -164,6 +169,16 @@ impl Authority {
         self.shared.inner().planned = tokens.to_vec();
     }
 
+    /// Tokens without this scope are not enough from now on.
+    pub fn want_scope(&self, scope: &str) {
+        self.shared.inner().wanted = Some(scope.to_owned());
+    }
+
+    /// This scope is granted to nobody.
+    pub fn withhold(&self, scope: &str) {
+        self.shared.inner().withheld = Some(scope.to_owned());
+    }
+
     /// Whether nothing but the MCP server answers.
     pub fn be_away(&self, away: bool) {
         self.shared.inner().away = away;
@@ -236,7 +251,17 @@ impl Inner {
         let refresh = self.fresh("refresh");
         let (said, so) = self.lives;
         let ends = so.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-        self.access.insert(access.clone(), Access { family, ends });
+        let scope = scope.map(|asked| {
+            let scopes = asked.split(' ');
+            let granted = scopes.filter(|scope| Some(*scope) != self.withheld.as_deref());
+            granted.collect::<Vec<_>>().join(" ")
+        });
+        let granted = Access {
+            family,
+            scope: scope.clone().unwrap_or_default(),
+            ends,
+        };
+        self.access.insert(access.clone(), granted);
         let used = false;
         self.refresh
             .insert(refresh.clone(), Refresh { family, used });
@@ -247,7 +272,7 @@ impl Inner {
             json["expires_in"] = said.into();
         }
         if let Some(scope) = scope {
-            json["scope"] = scope.as_str().into();
+            json["scope"] = scope.into();
         }
         json
     }

@@ -75,8 +75,11 @@ pub(super) async fn authorize(
     Redirect::to(&there)
 }
 
-fn refuse(error: &str) -> Response {
-    let json = json!({"error": error, "error_description": "It is of no use"});
+/// Says more than it should.
+fn refuse(error: &str, asked: &Fields) -> Response {
+    let sent = ["code", "code_verifier", "refresh_token"].map(|name| asked.get(name));
+    let text = format!("Of no use: {sent:?}");
+    let json = json!({"error": error, "error_description": text});
     (StatusCode::BAD_REQUEST, Json(json)).into_response()
 }
 
@@ -100,7 +103,7 @@ pub(super) async fn grant(
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     if planned == Tokens::Refused {
-        return refuse("invalid_grant");
+        return refuse("invalid_grant", &asked);
     }
     let granted = match asked["grant_type"].as_str() {
         "authorization_code" => for_code(&mut inner, &asked),
@@ -108,7 +111,7 @@ pub(super) async fn grant(
         _ => Err("unsupported_grant_type"),
     };
     match granted {
-        Err(error) => refuse(error),
+        Err(error) => refuse(error, &asked),
         Ok(_) if planned == Tokens::Lost => {
             let broken = Err::<Bytes, _>(std::io::Error::other("on purpose"));
             Body::from_stream(futures_util::stream::iter([broken])).into_response()
@@ -183,6 +186,15 @@ pub(super) async fn guarded(
                 inner.base()
             );
             return (StatusCode::UNAUTHORIZED, [("www-authenticate", metadata)]).into_response();
+        }
+        let has = |wanted: &str| {
+            let scopes = known.map(|access| access.scope.as_str());
+            scopes.is_some_and(|scopes| scopes.split(' ').any(|scope| scope == wanted))
+        };
+        if let Some(wanted) = inner.wanted.as_deref().filter(|wanted| !has(wanted)) {
+            let more = format!("Bearer error=\"insufficient_scope\", scope=\"{wanted}\"");
+            inner.refused += 1;
+            return (StatusCode::FORBIDDEN, [("www-authenticate", more)]).into_response();
         }
         inner.behind.clone()
     };
